@@ -1,0 +1,217 @@
+"""Every key in the store and every path on a machine. Nobody else joins a path to a known name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """The keys of one job in the store."""
+
+    job_id: str
+
+    @property
+    def prefix(self) -> str:
+        """Everything of the job lies under this."""
+        return f"jobs/{self.job_id}/"
+
+    @property
+    def plan(self) -> str:
+        """The immutable plan."""
+        return f"{self.prefix}job.json"
+
+    @property
+    def head(self) -> str:
+        """The one mutable object."""
+        return f"{self.prefix}head.json"
+
+    @property
+    def bundle(self) -> str:
+        """The list of what travels; the bytes are blobs."""
+        return f"{self.prefix}bundle.json"
+
+    @property
+    def checkpoints(self) -> str:
+        """The prefix of all checkpoints."""
+        return f"{self.prefix}checkpoints/"
+
+    def checkpoint(self, step: int, generation: int) -> str:
+        """Give the prefix of one checkpoint; the generation keeps two attempts from ever sharing one."""
+        return f"{self.checkpoints}{step:08d}-{generation:04d}/"
+
+    def result(self, generation: int) -> str:
+        """Give the prefix of the job's result as one generation uploads it."""
+        return f"{self.prefix}result/{generation:04d}/"
+
+    def attempt(self, attempt: int) -> AttemptKeys:
+        """Give the keys of one attempt."""
+        return AttemptKeys(f"{self.prefix}attempts/{attempt:04d}/")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptKeys:
+    """The keys of one attempt in the store."""
+
+    prefix: str
+
+    @property
+    def beat(self) -> str:
+        """The heartbeat, overwritten."""
+        return f"{self.prefix}beat.json"
+
+    @property
+    def exit(self) -> str:
+        """The exit report."""
+        return f"{self.prefix}exit.json"
+
+    def segments(self, stream: str) -> str:
+        """Give the prefix of a stream's segments; streams are `log`, `metrics` and `events`."""
+        return f"{self.prefix}{stream}/"
+
+    def segment(self, stream: str, number: int) -> str:
+        """Give the key of one append-only segment of a stream."""
+        return f"{self.segments(stream)}{number:06d}"
+
+
+MANIFEST = "manifest.json"
+"""The name of a checkpoint's or result's manifest below its prefix."""
+
+FILES = "files/"
+"""The files of a checkpoint or result lie under this, so that no name of theirs can meet the manifest's."""
+
+
+def blob(digest: str) -> str:
+    """Give the key of a content-addressed blob, shared between jobs."""
+    return f"blobs/{digest[:2]}/{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class HomePaths:
+    """The client's folder ($GPUJOB_HOME, else the user's data folder)."""
+
+    root: Path
+
+    @property
+    def journal(self) -> Path:
+        """One file per job."""
+        return self.root / "journal"
+
+    def job(self, job_id: str) -> Path:
+        """Give the journal file of one job."""
+        return self.journal / f"{job_id}.json"
+
+    def lock(self, job_id: str) -> Path:
+        """Give the lock file of one job's journal entry."""
+        return self.journal / f"{job_id}.lock"
+
+    def secrets(self, job_id: str) -> Path:
+        """Give the file (mode 0600) with a job's secret values; gone when the job is over."""
+        return self.root / "secrets" / f"{job_id}.json"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        """Held by the one supervisor; its content is the pid."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What the supervisor did and could not do."""
+        return self.root / "supervisor.log"
+
+    @property
+    def store(self) -> Path:
+        """The store of jobs that name none (local host only)."""
+        return self.root / "store"
+
+    @property
+    def rentals(self) -> Path:
+        """This machine's own folders as a host."""
+        return self.root / "rentals"
+
+    def rental(self, job_id: str) -> Path:
+        """Give the folder that plays the rented disk for one job on this machine."""
+        return self.rentals / job_id
+
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """One job's folder on the machine that runs it."""
+
+    root: Path
+
+    def part(self, name: str) -> Path:
+        """Give the folder a bundle part is unpacked to, shared by the attempts on this machine."""
+        return self.root / "parts" / name
+
+    @property
+    def attempts(self) -> Path:
+        """All attempts that ran here."""
+        return self.root / "attempts"
+
+    def attempt(self, attempt: int) -> AttemptPaths:
+        """Give the paths of one attempt."""
+        return AttemptPaths(self.attempts / f"{attempt:04d}")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPaths:
+    """One attempt's folder on the machine that runs it; no two attempts share one."""
+
+    root: Path
+
+    @property
+    def work(self) -> Path:
+        """A fresh copy of the code: the child's working directory."""
+        return self.root / "work"
+
+    @property
+    def checkpoints(self) -> Path:
+        """$GPUJOB_CHECKPOINT_DIR."""
+        return self.root / "checkpoints"
+
+    @property
+    def resume(self) -> Path:
+        """The restored checkpoint, $GPUJOB_RESUME_FROM."""
+        return self.root / "resume"
+
+    @property
+    def output(self) -> Path:
+        """$GPUJOB_OUTPUT_DIR."""
+        return self.root / "output"
+
+    @property
+    def staging(self) -> Path:
+        """Hard links of what is being uploaded, so that the child's own clean-up cannot pull it away."""
+        return self.root / "staging"
+
+    @property
+    def metrics(self) -> Path:
+        """$GPUJOB_METRICS."""
+        return self.root / "metrics.jsonl"
+
+    @property
+    def verdict(self) -> Path:
+        """$GPUJOB_VERDICT."""
+        return self.root / "verdict.json"
+
+    @property
+    def train(self) -> Path:
+        """$GPUJOB_TRAIN: what the built-in trainer is to do."""
+        return self.root / "train.json"
+
+    @property
+    def log(self) -> Path:
+        """What the child printed, redacted."""
+        return self.root / "child.log"
+
+    @property
+    def agent_log(self) -> Path:
+        """What the agent printed."""
+        return self.root / "agent.log"
+
+    @property
+    def pid(self) -> Path:
+        """The agent's process: pid and start time."""
+        return self.root / "agent.json"

@@ -1,0 +1,1 @@
+"""Object storage: one Protocol, several implementations, retry as a wrapper."""
