@@ -75,6 +75,9 @@ class AttemptKeys:
         return f"{self.segments(stream)}{number:06d}"
 
 
+COMPLETE = "COMPLETE"
+"""A child creates this (empty) file last in a checkpoint folder; trainer_state.json counts as well."""
+
 MANIFEST = "manifest.json"
 """The name of a checkpoint's or result's manifest below its prefix."""
 
@@ -84,7 +87,12 @@ FILES = "files/"
 
 def blob(digest: str) -> str:
     """Give the key of a content-addressed blob, shared between jobs."""
-    return f"blobs/{digest[:2]}/{digest}"
+    return f"{blobs(digest)}{digest}"
+
+
+def blobs(digest: str) -> str:
+    """Give the prefix shared by the blobs whose digests start alike."""
+    return f"blobs/{digest[:2]}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,15 @@ class HomePaths:
         """Give the lock file of one job's journal entry."""
         return self.journal / f"{job_id}.lock"
 
+    def submitting(self, job_id: str) -> Path:
+        """Give the lock file that a submit holds until everything of the job lies in the store."""
+        return self.journal / f"{job_id}.submit"
+
+    @property
+    def names(self) -> Path:
+        """Locked while a submit looks whether its name is free."""
+        return self.journal / "names.lock"
+
     def secrets(self, job_id: str) -> Path:
         """Give the file (mode 0600) with a job's secret values; gone when the job is over."""
         return self.root / "secrets" / f"{job_id}.json"
@@ -116,9 +133,19 @@ class HomePaths:
         return self.root / "supervisor.lock"
 
     @property
+    def supervisor_gate(self) -> Path:
+        """Locked while a supervisor is started, and while one decides to end."""
+        return self.root / "supervisor.gate"
+
+    @property
     def supervisor_log(self) -> Path:
         """What the supervisor did and could not do."""
         return self.root / "supervisor.log"
+
+    @property
+    def bug_log(self) -> Path:
+        """The traceback of the last error that nobody foresaw (mode 0600)."""
+        return self.root / "bug.log"
 
     @property
     def store(self) -> Path:
@@ -140,6 +167,11 @@ class HostPaths:
     """One job's folder on the machine that runs it."""
 
     root: Path
+
+    @property
+    def rental(self) -> Path:
+        """Which rental this folder belongs to; without it the rental is gone."""
+        return self.root / "rental.json"
 
     def part(self, name: str) -> Path:
         """Give the folder a bundle part is unpacked to, shared by the attempts on this machine."""
@@ -205,6 +237,11 @@ class AttemptPaths:
     def log(self) -> Path:
         """What the child printed, redacted."""
         return self.root / "child.log"
+
+    @property
+    def events(self) -> Path:
+        """What the agent has to tell a person: one Event per line."""
+        return self.root / "events.jsonl"
 
     @property
     def agent_log(self) -> Path:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpujob.core.reasons import Reason
+from gpujob.core.spec import Interval, Train
 
 R = TypeVar("R", bound="Record")
 
@@ -165,6 +166,22 @@ class Verdict(Record):
 
     reason: Reason
     sentence: str
+
+
+class TrainTask(Record):
+    """What the agent hands the built-in trainer in $GPUJOB_TRAIN.
+
+    `data`, `validation` and `model` are paths on this machine (`model` may be a hub id). `inputs_digest` is the
+    blake3 of the data, validation and model entries of the bundle; with `train` it decides whether a checkpoint
+    may be resumed.
+    """
+
+    train: Train
+    data: str
+    validation: str | None = None
+    model: str
+    inputs_digest: str
+    interval: Interval = "auto"
 
 
 class Event(Record):

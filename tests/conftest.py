@@ -1,0 +1,21 @@
+"""Options and fixtures every test may use."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, default=None, help="seed of the tests that kill at random")
+    parser.addoption("--kills", type=int, default=20, help="kills in the random-kill test")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run: --seed, else a new one; always printed, so that a failure can be run again."""
+    given = request.config.getoption("--seed")
+    value = random.SystemRandom().randrange(2**32) if given is None else int(given)
+    print(f"seed {value}: run again with --seed {value}")
+    return value
