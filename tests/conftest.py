@@ -6,6 +6,10 @@ import random
 
 import pytest
 
+from support.hostile import hostile_name  # noqa: F401
+from support.tiny import tiny_model  # noqa: F401
+from support.training import nursery  # noqa: F401
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=None, help="seed of the tests that kill at random")

@@ -59,7 +59,8 @@ def step(job: Job, event: JobEvent, policy: Policy) -> tuple[Job, tuple[Action, 
 
 def pending(job: Job) -> tuple[Action, ...]:
     """Give what there is to do in the job's state."""
-    return _WORK[job.state](job) + tuple(Release(host) for host in job.unreleased)
+    ended = job.attempt - 1 if job.running else job.attempt
+    return _WORK[job.state](job) + tuple(Release(host, ended) for host in job.unreleased)
 
 
 def _begin(job: Job, event: Begin, policy: Policy) -> Job:

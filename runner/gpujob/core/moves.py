@@ -212,9 +212,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a machine back, with whatever of the job is left on it."""
+    """Give a machine back, with whatever is left on it of the attempts up to one. A later one runs elsewhere."""
 
     host: str
+    last_attempt: int
 
 
 @dataclass(frozen=True, slots=True)

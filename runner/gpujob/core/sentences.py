@@ -79,8 +79,8 @@ _STANDING: dict[State, str] = {
 
 
 def full_stop(text: str) -> str:
-    """End a sentence with a full stop and begin it with a capital."""
-    text = text.strip()
+    """Make one line of a sentence, begin it with a capital and end it with a full stop."""
+    text = " ".join(text.split())
     return (text[:1].upper() + text[1:]).rstrip(".") + "."
 
 

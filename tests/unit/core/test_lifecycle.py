@@ -88,7 +88,7 @@ def test_a_quiet_night():
         (moves.Ship(),),
         (moves.Start(1), moves.Watch()),
         (moves.Watch(),),
-        (moves.Settle(Reason.DONE), moves.Release("h")),
+        (moves.Settle(Reason.DONE), moves.Release("h", 1)),
         (moves.Settle(Reason.DONE),),
         (),
     ]
@@ -118,7 +118,7 @@ def test_an_exit_on_a_living_machine_keeps_the_machine():
 def test_a_lost_machine_is_released_and_another_one_asked_for():
     job = after(running(), moves.HostGone(10, 1, "the folder is gone"))
     assert (job.state, job.host, job.unreleased, job.preemptions) == (State.BACKOFF, None, ("h",), 1)
-    assert pending(job) == (moves.Wait(11.0), moves.Release("h"))
+    assert pending(job) == (moves.Wait(11.0), moves.Release("h", 1))
     job = after(job, moves.Due(11.0), moves.HostReady(12, "h2"))
     assert (job.host, job.unreleased) == ("h2", ("h",))
 
@@ -131,6 +131,12 @@ def test_a_killed_agent_keeps_its_machine():
 def test_another_machine_leaves_the_old_one_to_be_released():
     job = after(running(), moves.Exited(10, report(1, Reason.PREEMPTED)), moves.Due(11), moves.HostReady(12, "h2"))
     assert (job.host, job.unreleased) == ("h2", ("h",))
+
+
+def test_releasing_the_old_machine_spares_the_attempt_on_the_new_one():
+    job = after(running(), moves.HostGone(10, 1, "gone"), moves.Due(11), moves.HostReady(12, "h2"))
+    assert moves.Release("h", 1) in pending(job)
+    assert moves.Release("h", 1) in pending(after(job, moves.Shipped(13)))
 
 
 def test_a_machine_taken_again_is_not_released():
@@ -262,7 +268,7 @@ def test_a_job_that_finished_before_the_cancel_reached_it_has_succeeded():
 
 def test_a_machine_that_comes_after_a_cancel_is_released():
     job = after(Job(id="j"), moves.Begin(0), moves.CancelRequested(1), moves.HostReady(2, "h"))
-    assert pending(job) == (moves.Stop(0.0), moves.Release("h"))
+    assert pending(job) == (moves.Stop(0.0), moves.Release("h", 0))
     job = after(job, moves.Stopped(3), moves.HostReady(4, "h2"))
     assert (job.state, job.unreleased) == (State.CANCELLED, ("h", "h2"))
     assert job.active
@@ -285,7 +291,7 @@ def test_a_submit_can_be_cancelled_or_break():
 def test_a_job_taken_over_is_followed_and_never_started_again(event):
     job = after(running(), event)
     assert (job.state, job.following, job.attempt, job.unreleased) == (State.FOLLOWING, 2, 1, ("h",))
-    assert pending(job) == (moves.Watch(), moves.Release("h"))
+    assert pending(job) == (moves.Watch(), moves.Release("h", 1))
     job = after(job, moves.TakenOver(11, 5), moves.Beat(12, beat(5)), moves.HostGone(13, 5, "gone"), moves.Due(1e9))
     assert (job.state, job.following, job.attempt) == (State.FOLLOWING, 5, 1)
     assert after(job, moves.Closed(14, Reason.DONE)).state is State.SUCCEEDED
@@ -294,7 +300,7 @@ def test_a_job_taken_over_is_followed_and_never_started_again(event):
 def test_cancelling_a_followed_job_waits_for_the_other_client():
     job = after(running(), moves.TakenOver(10, 2), moves.CancelRequested(11), moves.Stopped(12))
     assert job.state is State.STOPPING
-    assert pending(job) == (moves.Interrupt(), moves.Watch(), moves.Release("h"))
+    assert pending(job) == (moves.Interrupt(), moves.Watch(), moves.Release("h", 1))
     assert after(job, moves.Exited(13, report(2, Reason.CANCELLED))).state is State.CANCELLED
     assert after(job, moves.Closed(13, Reason.CANCELLED)).state is State.CANCELLED
 

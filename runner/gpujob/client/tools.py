@@ -1,0 +1,58 @@
+"""What it takes to act for one job: its store, its hosts, its runtime, its secrets and a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpujob.client import secrets
+from gpujob.client.secrets import JobSecrets
+from gpujob.client.settings import Settings
+from gpujob.core.plan import Plan
+from gpujob.hosts.open import open_host
+from gpujob.hosts.protocol import Host, Rental
+from gpujob.runtime.bare import Bare
+from gpujob.runtime.protocol import Runtime
+from gpujob.store.open import open_store
+from gpujob.store.protocol import Store
+
+Clock = Callable[[], float]
+"""Gives the seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The peers of one job's client."""
+
+    settings: Settings
+    plan: Plan
+    store: Store
+    hosts: tuple[Host, ...]
+    runtime: Runtime
+    secrets: JobSecrets
+    clock: Clock
+
+    def host(self, rental: Rental) -> Host:
+        """Give the host a rental came from."""
+        return self.hosts[rental.host]
+
+
+def open_tools(settings: Settings, plan: Plan, clock: Clock) -> Tools:
+    """Get the tools of one job; raises StoreError, UsageError or Damaged when they cannot be had."""
+    known = secrets.load(settings.home, plan.job_id)
+    store = open_job_store(settings, plan)
+    return Tools(
+        settings=settings,
+        plan=plan,
+        store=store,
+        hosts=tuple(open_host(host, settings.home) for host in plan.hosts),
+        runtime=Bare(store, known.machine_env),
+        secrets=known,
+        clock=clock,
+    )
+
+
+def open_job_store(settings: Settings, plan: Plan) -> Store:
+    """Open a job's store with the credentials it was submitted with, else with those of the environment."""
+    known = secrets.load(settings.home, plan.job_id)
+    return open_store(plan.store, {**secrets.store_environ(settings.environ), **known.store_env})

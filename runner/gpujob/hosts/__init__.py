@@ -1,0 +1,1 @@
+"""Where a machine comes from."""
