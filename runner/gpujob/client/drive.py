@@ -59,6 +59,8 @@ class Drive:
                 troubles.append(_describe(error))
                 if troubles[-1] not in entry.trouble:
                     log.warning("job %s: %s", self.job_id, type(action).__name__, exc_info=error)
+                if isinstance(action, moves.Start):
+                    break  # not started is not lost: looking for the agent now would be to miss it
             if pending(entry.job) != todo:
                 break
         self._note(entry, "; ".join(dict.fromkeys(troubles)))

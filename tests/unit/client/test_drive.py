@@ -126,6 +126,20 @@ def test_a_crash_is_tried_again_on_the_same_machine(night):
     assert night.bench.host.released == [("machine-1", 2)]
 
 
+def test_a_start_that_fails_for_a_moment_is_tried_again_and_spends_no_attempt(night):
+    start, troubles = night.bench.runtime.start, [StoreUnavailable("read", "bundle.json", "no answer")] * 2
+
+    def fail_twice(launch):
+        if troubles:
+            raise troubles.pop()
+        start(launch)
+
+    night.bench.runtime.start = fail_twice
+    night.drive(*[lambda: None] * 10, lambda: night.exit(Reason.DONE))
+    assert night.job.state is State.SUCCEEDED
+    assert night.job.attempt == 1
+
+
 def test_a_lost_machine_is_replaced_and_released(night):
     night.drive(lambda: night.bench.host.gone.add("machine-1"), lambda: night.exit(Reason.DONE))
     assert night.job.state is State.SUCCEEDED
