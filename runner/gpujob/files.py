@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from blake3 import blake3
 
@@ -16,27 +18,50 @@ from gpujob.core.records import FileEntry
 
 _TEMP = ".gpujob-tmp-"
 _CHUNK = 1 << 20
+_KERNEL_CHUNK = 64 << 20
+
+Swap = Callable[[Path, Path], None]
+"""Puts its first path, a finished file, in the place of its second, in one step."""
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o644) -> Iterator[Path]:
+def replacing(path: Path, mode: int = 0o644, swap: Swap = os.replace) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it is synced and takes `path`'s place, else it is removed.
 
-    After a kill at any point `path` holds the old content or the new, never a part.
+    After a kill at any point `path` holds the old content or the new, never a part. `swap(temp, path)` does the last
+    step; it may refuse by raising. Inside another `replacing` the outer temporary itself is given: it is nobody's yet.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temp = path.parent / f"{_TEMP}{secrets.token_hex(6)}"
+    if is_temp(path):
+        yield path
+        return
+    temp, handle = _new_temp(path.parent, mode)
     try:
-        temp.touch(mode=mode, exist_ok=False)
         yield temp
-        with temp.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temp, path)
+        _sync(temp)
+        swap(temp, path)
         sync_folder(path.parent)
     except BaseException:
         with suppress(OSError):
             temp.unlink()
         raise
+    finally:
+        os.close(handle)
+
+
+def _new_temp(folder: Path, mode: int) -> tuple[Path, int]:
+    """Make a temporary file, locked for as long as its writer lives: that is how `sweep` knows the dead ones."""
+    while True:
+        make_folder(folder)
+        temp = folder / f"{_TEMP}{secrets.token_hex(6)}"
+        try:
+            handle = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except FileNotFoundError:
+            continue  # somebody removed the empty folder again
+        with suppress(OSError):  # a disk without locks: `sweep` leaves its files alone as well
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if temp.exists():
+            return temp, handle
+        os.close(handle)  # swept before it was locked
 
 
 def write(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -45,9 +70,21 @@ def write(path: Path, data: bytes, mode: int = 0o644) -> None:
         temp.write_bytes(data)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, each of them durable; one that is there is fine."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames and new names in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -55,12 +92,24 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> int:
-    """Remove what killed writers left below `folder`; give the count. Only while nobody writes there."""
-    stale = list(folder.rglob(f"{_TEMP}*")) if folder.is_dir() else []
-    for temp in stale:
-        with suppress(OSError):
-            temp.unlink()
-    return len(stale)
+    """Remove what killed writers left below `folder`; give the count. Writes that are going on are left alone."""
+    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+    return sum(_remove_abandoned(path) for path in found if is_temp(path))
+
+
+def _remove_abandoned(temp: Path) -> bool:
+    try:
+        handle = os.open(temp, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        temp.unlink()
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
 
 
 def is_temp(path: Path) -> bool:
@@ -136,7 +185,26 @@ def copy(source: Path, target: Path) -> None:
     """Copy a file's bytes and executable bit, atomically."""
     mode = 0o755 if source.stat().st_mode & 0o100 else 0o644
     with replacing(target, mode) as temp, source.open("rb") as reader, temp.open("wb") as writer:
-        shutil.copyfileobj(reader, writer, _CHUNK)
+        pour(reader, writer)
+
+
+def pour(reader: BinaryIO, writer: BinaryIO, progress: Callable[[int], None] = lambda count: None) -> int:
+    """Copy the bytes of one freshly opened file to another, in the kernel where it can; give their count."""
+    total = 0
+    try:
+        # Not on every system; a copy-on-write disk shares the blocks instead of copying them.
+        while count := os.copy_file_range(reader.fileno(), writer.fileno(), _KERNEL_CHUNK):
+            total += count
+            progress(count)
+    except (AttributeError, OSError):
+        if total:
+            raise
+    # All of them where the kernel cannot; else the rest, which is none.
+    while chunk := reader.read(_CHUNK):
+        writer.write(chunk)
+        total += len(chunk)
+        progress(len(chunk))
+    return total
 
 
 def remove_tree(folder: Path) -> None:

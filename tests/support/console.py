@@ -86,6 +86,11 @@ class Shell:
         self.journal.create(entry)
         return entry
 
+    def finish(self, job_id: str, state: State, reason: Reason) -> None:
+        """End a job."""
+        over = {"state": state, "reason": reason, "settled": True}
+        self.journal.update(job_id, lambda entry: entry.model_copy(update={"job": entry.job.model_copy(update=over)}))
+
     def log(self, job_id: str, attempt: int, *segments: bytes, stream: str = "log") -> None:
         """Write segments of an attempt's stream."""
         for number, data in enumerate(segments, start=1):

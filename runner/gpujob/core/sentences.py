@@ -7,7 +7,7 @@ from gpujob.core.reasons import OUTCOMES, Reason
 from gpujob.core.units import show_duration
 
 _NEXT: dict[Reason, str] = {
-    Reason.DONE: "Get the result with `gpujob pull {id} DIR`.",
+    Reason.DONE: "Get the result with `gpujob pull {id}`.",
     Reason.PREEMPTED: "Raise recovery.max_preemptions, or choose a machine that is not taken away.",
     Reason.HOST_GONE: "Look at `gpujob events {id}`, and choose another machine.",
     Reason.NO_CAPACITY: "Name another machine under hosts, or submit it later.",
