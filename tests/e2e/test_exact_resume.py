@@ -23,13 +23,14 @@ pytestmark = pytest.mark.real
 ROWS = 50
 EPOCH = 12
 """Optimizer steps in one epoch of 45 rows, two in a pass and two passes in a step; the last step has one pass."""
-STEPS = 2 * EPOCH
+STEPS = 2 * EPOCH - 2
+"""In the middle of an epoch: there transformers trains one step too many when a finished run is resumed."""
 LORA = {
     "model": "tiny",
     "data": {"path": "train.jsonl", "validation": "10%"},
     "lora": {"r": 4, "alpha": 8, "dropout": 0.1},
     "learning_rate": 0.01,
-    "num_train_epochs": 2,
+    "max_steps": STEPS,
     "per_device_train_batch_size": 2,
     "gradient_accumulation_steps": 2,
     "max_length": 64,
@@ -192,6 +193,6 @@ def test_what_is_left_at_the_end(calm: Attempt) -> None:
     assert (calm.output / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert (calm.output / "adapter" / "tokenizer.json").exists()
     assert sorted(path.name for path in calm.checkpoints.glob("checkpoint-*")) == [
-        f"checkpoint-{STEPS - 3}",
+        f"checkpoint-{STEPS - 1}",
         f"checkpoint-{STEPS}",
     ]

@@ -22,7 +22,7 @@ from support.tiny import tiny_model_dir, tiny_rows
 
 pytestmark = pytest.mark.real
 
-STEPS = 150
+STEPS = 400
 VICTIMS = ("agent", "trainer", "supervisor", "everything", "upload", "prune")
 
 
@@ -153,7 +153,8 @@ class Storm:
         for process in victims:
             kill(process)
         self.landed[victim] += bool(victims)
-        self.desk.gpujob("ps")  # Whoever looks at the jobs brings the supervisor back.
+        if victim in ("supervisor", "everything"):
+            self.desk.gpujob("ps")  # Whoever looks at the jobs brings the supervisor back.
         attempt = self.desk.head(self.job_id).attempt
         if victim != "supervisor":
             until(lambda: self.desk.head(self.job_id).attempt > attempt or self.over(), "the next attempt")
@@ -196,7 +197,7 @@ def test_killed_at_random_it_ends_with_the_same_bits(
         print(f"kills that landed: {storm.landed}; attempts: {ended['attempt']}; heads seen: {witness.versions}")
         assert not witness.complaints
         assert ended["state"] == "SUCCEEDED"
-        assert sum(storm.landed.values()) >= kills * 0.7
+        assert sum(storm.landed.values()) == kills, "the job ended before all kills had landed"
         until(lambda: not storm_desk.processes(job_id), "no process left")
         stormy, stormy_log = result(storm_desk, job_id, tmp_path / "storm-result")
     assert stormy.keys() == weights.keys()

@@ -1,0 +1,1 @@
+"""The command line: one small file per verb, one table of exit codes, one live view."""
