@@ -8,6 +8,7 @@ import pytest
 
 from support.hostile import hostile_name  # noqa: F401
 from support.rig import make_rig  # noqa: F401
+from support.s3 import s3  # noqa: F401
 from support.tiny import tiny_model  # noqa: F401
 from support.training import nursery  # noqa: F401
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -19,6 +20,7 @@ from gpujob.core.records import FileEntry
 _TEMP = ".gpujob-tmp-"
 _CHUNK = 1 << 20
 _KERNEL_CHUNK = 64 << 20
+_PATIENCE = 100
 
 Swap = Callable[[Path, Path], None]
 """Puts its first path, a finished file, in the place of its second, in one step."""
@@ -39,7 +41,8 @@ def replacing(path: Path, mode: int = 0o644, swap: Swap = os.replace) -> Iterato
         yield temp
         _sync(temp)
         swap(temp, path)
-        sync_folder(path.parent)
+        with suppress(FileNotFoundError):  # already deleted again by somebody, with its folder
+            sync_folder(path.parent)
     except BaseException:
         with suppress(OSError):
             temp.unlink()
@@ -50,18 +53,21 @@ def replacing(path: Path, mode: int = 0o644, swap: Swap = os.replace) -> Iterato
 
 def _new_temp(folder: Path, mode: int) -> tuple[Path, int]:
     """Make a temporary file, locked for as long as its writer lives: that is how `sweep` knows the dead ones."""
-    while True:
-        make_folder(folder)
+    for patience in reversed(range(_PATIENCE)):
         temp = folder / f"{_TEMP}{secrets.token_hex(6)}"
         try:
+            make_folder(folder)
             handle = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         except FileNotFoundError:
-            continue  # somebody removed the empty folder again
+            if patience:
+                continue  # somebody removed the empty folder again
+            raise
         with suppress(OSError):  # a disk without locks: `sweep` leaves its files alone as well
             fcntl.flock(handle, fcntl.LOCK_EX)
         if temp.exists():
             return temp, handle
         os.close(handle)  # swept before it was locked
+    raise FileNotFoundError(errno.ENOENT, "its temporary file is removed again and again", str(folder))
 
 
 def write(path: Path, data: bytes, mode: int = 0o644) -> None:

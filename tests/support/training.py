@@ -82,7 +82,8 @@ class Nursery:
     """Fork trainers, one at a time."""
 
     def __init__(self) -> None:
-        environ = {**os.environ, "PYTHONPATH": str(_TESTS), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        path = os.pathsep.join([str(_TESTS), os.environ.get("PYTHONPATH", "")])
+        environ = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         argv = [sys.executable, "-m", "support.training"]
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ, text=True

@@ -34,10 +34,10 @@ class Submitted:
     shipped: bundle.Shipped
 
 
-def pack(plan: Plan, progress: Progress | None = None) -> bundle.Packed:
+def pack(plan: Plan, settings: Settings, progress: Progress | None = None) -> bundle.Packed:
     """Choose and hash what travels with a job: the parts of its plan, and gpujob itself."""
     parts = {name: Path(path) for name, path in plan.local_parts.items()}
-    return bundle.pack({**parts, APP: bundle.app_part()}, progress)
+    return bundle.pack({**parts, APP: bundle.app_part()}, progress, cache=settings.home.hashes)
 
 
 def submit(
@@ -80,14 +80,15 @@ def _submitting(settings: Settings, plan: Plan, journal: Journal) -> Iterator[No
     with locks.locked(path):
         try:
             with locks.locked(settings.home.names):
-                _refuse_twins(journal, plan)
+                refuse_twins(journal, plan)
                 journal.create(JournalEntry(plan=plan, job=Job(id=plan.job_id)))
             yield
         finally:
             path.unlink(missing_ok=True)
 
 
-def _refuse_twins(journal: Journal, plan: Plan) -> None:
+def refuse_twins(journal: Journal, plan: Plan) -> None:
+    """Raise UsageError when a job of the plan's name is active."""
     for entry in journal.all()[0]:
         if entry.plan.name == plan.name and not entry.job.terminal:
             hint = f"wait for it, `gpujob cancel {entry.job.id}`, or choose another name"

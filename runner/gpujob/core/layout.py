@@ -143,6 +143,11 @@ class HomePaths:
         return self.root / "supervisor.log"
 
     @property
+    def hashes(self) -> Path:
+        """Digests of big files that travelled before, so that they are not read again."""
+        return self.root / "hashes.json"
+
+    @property
     def bug_log(self) -> Path:
         """The traceback of the last error that nobody foresaw (mode 0600)."""
         return self.root / "bug.log"

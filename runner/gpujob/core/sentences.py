@@ -63,7 +63,7 @@ def standing(job: Job) -> str:
         durable = (
             f"the newest durable checkpoint is step {job.durable_step}" if job.durable_step else "none is durable yet"
         )
-        return f"Attempt {job.attempt} is at step {job.step}; {durable}."
+        return f"Attempt {job.attempt} is running, at step {job.step}; {durable}."
     return _STANDING.get(job.state, "").format(attempt=job.attempt, following=job.following)
 
 

@@ -16,7 +16,8 @@ Contract
                 bytes again brings the old etag back: what is swapped by `if_match` must carry a fresh nonce.
     ranges      A range that reaches beyond the end gives what there is, `b""` when it starts there.
     errors      NotFound, AlreadyExists, PreconditionFailed, StoreDenied (a person must act), StoreUnavailable (may
-                pass), else StoreError; the local disk's errors too. Nothing else escapes, none holds a credential.
+                pass), else StoreError; none holds a credential. Nothing else escapes, but for the OSError of the
+                caller's own file in put_file and get_file.
     keys        store.keys.check_key says which there can be; any other raises ValueError. A key must not be the
                 folder of another ("a" beside "a/b"): some stores hold both, some refuse with StoreError.
 """

@@ -45,11 +45,13 @@ def command(
     job's outcome; Ctrl-C detaches and the job goes on.
     """
     from gpujob.client import secrets
-    from gpujob.client.submit import submit
+    from gpujob.client.submit import refuse_twins, submit
     from gpujob.store.open import open_store
 
     plan = _plan(call, file, name)
     known = secrets.gather(plan.spec.secrets, call.environ, envfile.read(env_file) if env_file else None)
+    if not dry_run:
+        refuse_twins(call.journal, plan)  # once more in `submit`; here before gigabytes are read
     packed = _pack(call, plan)
     travels = travel.report(packed)
     if dry_run:
@@ -82,7 +84,7 @@ def _pack(call: Call, plan: Plan) -> Packed:
     from gpujob.client.submit import pack
 
     with bar(call.output, "reading", travel.size_of(plan.local_parts.values())) as moved:
-        return pack(plan, moved)
+        return pack(plan, call.settings, moved)
 
 
 def _show(call: Call, plan: Plan, travels: dict[str, Any]) -> Exit:
