@@ -1,0 +1,1 @@
+"""The side that runs on the rented machine: one agent, one attempt."""
