@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Protocol
 
 Progress = Callable[[int], None]
-"""Told how many more bytes have moved."""
+"""Told how many more bytes have moved. It may raise to break a transfer off: that error comes out as it is."""
 
 
 @dataclass(frozen=True, slots=True)
