@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob import bundle
 from gpujob.checkpoints import head as heads
@@ -20,6 +19,7 @@ from gpujob.core.job import State
 from gpujob.core.layout import JobKeys
 from gpujob.core.reasons import Reason
 from gpujob.core.records import Intent
+from gpujob.store.memory import MemoryStore
 from support.client import JOB_ID, Bench, make_beat, make_entry, make_plan, make_report, make_settings
 
 KEYS = JobKeys(JOB_ID)
