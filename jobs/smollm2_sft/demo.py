@@ -34,13 +34,15 @@ def ask(*words: str) -> dict:
 
 def release_rental(job_id: str) -> None:
     """Do what the end of a rental does: nothing of the job runs any more, and its disk is gone."""
+    rental = BUILD / "home" / "rentals" / job_id
+    gone = rental.rename(rental.with_name(f"gone-{job_id}"))  # all at once, before anybody can look
     for process in psutil.process_iter():
         try:
             if process.environ().get("GPUJOB_ID") == job_id:
                 process.kill()
         except psutil.Error:
             continue
-    shutil.rmtree(BUILD / "home" / "rentals" / job_id, ignore_errors=True)
+    shutil.rmtree(gone)
 
 
 def release_once(done: threading.Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,18 +15,24 @@ from typing import Any
 
 import psutil
 
-from gpujob.core.layout import HomePaths, JobKeys
+from gpujob.checkpoints import head as heads
+from gpujob.client.watch import read_beat
+from gpujob.core.layout import HomePaths
 from gpujob.core.records import Head, Heartbeat
+from gpujob.store.open import open_store
 
 _POLL = 0.002
 
 
 class Desk:
-    """Run `gpujob` with a home below `folder`; its store is a folder beside it."""
+    """Run `gpujob` with a home below `folder`. Its jobs' store is the home's own folder, unless `url` says another."""
 
-    def __init__(self, folder: Path, *, poll: float = 0.1, beat: float = 0.2, **environ: str) -> None:
+    def __init__(
+        self, folder: Path, *, poll: float = 0.1, beat: float = 0.2, url: str | None = None, **environ: str
+    ) -> None:
         self.home = HomePaths(folder / "home")
         self.store = self.home.store
+        self.objects = open_store(url or str(self.store), environ)
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -59,13 +66,11 @@ class Desk:
 
     def head(self, job_id: str) -> Head:
         """Read the head straight from the store."""
-        return Head.decode((self.store / JobKeys(job_id).head).read_bytes())
+        return heads.read(self.objects, job_id)
 
     def beat(self, job_id: str) -> Heartbeat | None:
         """Read the newest attempt's heartbeat straight from the store."""
-        attempt = self.head(job_id).attempt
-        path = self.store / JobKeys(job_id).attempt(attempt).beat
-        return Heartbeat.decode(path.read_bytes()) if attempt and path.exists() else None
+        return read_beat(self.objects, job_id, self.head(job_id).attempt)
 
     def processes(self, job_id: str) -> list[psutil.Process]:
         """List every living process that carries the job's cookie, but for its supervisor."""
@@ -84,6 +89,14 @@ class Desk:
         mine = str(self.home.root)
         everybody = (each for each in psutil.process_iter() if "gpujob.client.supervisor" in _words(each))
         return [process for process in everybody if _environ(process).get("GPUJOB_HOME") == mine]
+
+    def lose_rental(self, job_id: str) -> None:
+        """Do what the end of a rental does: nothing of the job runs any more, and its disk is gone."""
+        rental = self.home.rental(job_id)
+        gone = rental.rename(rental.with_name(f"gone-{job_id}"))  # all at once, before anybody can look
+        for process in self.processes(job_id):
+            kill(process)
+        shutil.rmtree(gone)
 
     def close(self) -> None:
         """Stop everything this desk started."""

@@ -35,6 +35,7 @@ def environ(launch: Launch, plan: Plan, machine: Mapping[str, str], resume: Path
     paths, interval = host.attempt(launch.attempt), plan.spec.checkpoint.interval
     found = {
         **machine_environ(machine),
+        "PATH": _path(machine),
         "PYTHONUNBUFFERED": "1",
         **plan.spec.env,
         **launch.secrets,
@@ -54,6 +55,11 @@ def environ(launch: Launch, plan: Plan, machine: Mapping[str, str], resume: Path
         found["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, found.get("PYTHONPATH"))))
         found["GPUJOB_TRAIN"] = str(paths.train)
     return found
+
+
+def _path(machine: Mapping[str, str]) -> str:
+    """Put the agent's own Python first: the environment that was made for the job, in a venv as well."""
+    return os.pathsep.join(filter(None, (str(Path(sys.executable).parent), machine.get("PATH"))))
 
 
 def write_task(path: Path, plan: Plan, train: Train, bundle: Bundle, host: HostPaths) -> None:

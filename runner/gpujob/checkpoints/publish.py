@@ -72,7 +72,7 @@ def _upload(
     before = {path: _state(path) for path in files.regular_files(folder)}
     entries = files.describe_tree(folder)
     for entry in entries:
-        held.store.put_file(f"{prefix}{FILES}{entry.path}", folder / entry.path, progress)
+        held.store.put_file(f"{prefix}{FILES}{entry.path}", files.inside(folder, entry.path), progress)
     # Hashed first and sent later: a writer in between would leave digests that nobody can meet.
     changed = [
         path for path in {folder / entry.path for entry in entries} | set(before) if _state(path) != before.get(path)

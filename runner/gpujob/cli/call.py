@@ -41,12 +41,9 @@ class Call:
 
     def store(self, entry: JournalEntry) -> Store:
         """Open a job's store, with the credentials it was submitted with, else those of the environment."""
-        from gpujob.client import secrets
-        from gpujob.store.open import open_store
+        from gpujob.client.tools import open_job_store
 
-        known = secrets.load(self.settings.home, entry.job.id)
-        here = secrets.gather((), self.environ)
-        return open_store(entry.plan.store, known.store_env or here.store_env)
+        return open_job_store(self.settings, entry.plan)
 
     def status(self, entry: JournalEntry) -> Status:
         """Say how a job stands, as far as can be known: without its store, what this client saw last."""

@@ -12,8 +12,7 @@ from gpujob.core.errors import Damaged, UsageError
 from gpujob.core.layout import HomePaths
 from gpujob.core.records import Record
 from gpujob.runtime.environ import machine_environ
-
-_STORE_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "S3_", "GCS_", "R2_")
+from gpujob.store.open import credentials
 
 
 class JobSecrets(Record):
@@ -28,8 +27,13 @@ class JobSecrets(Record):
     machine_env: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-def gather(names: Iterable[str], environ: Mapping[str, str], env_file: Mapping[str, str] | None = None) -> JobSecrets:
-    """Take a job's secrets from --env-file, else the environment; raises UsageError naming all that are missing."""
+def gather(
+    names: Iterable[str], store: str, environ: Mapping[str, str], env_file: Mapping[str, str] | None = None
+) -> JobSecrets:
+    """Take a job's secrets, and what opens its store, from --env-file, else the environment.
+
+    Raises UsageError naming all secrets that are missing, StoreDenied for a key file that cannot be read.
+    """
     given = {**environ, **(env_file or {})}
     wanted = tuple(names)
     if missing := [name for name in wanted if not given.get(name)]:
@@ -37,14 +41,9 @@ def gather(names: Iterable[str], environ: Mapping[str, str], env_file: Mapping[s
         raise UsageError("find", f"the secret {', '.join(missing)}", "it has no value", hint)
     return JobSecrets(
         values={name: given[name] for name in wanted},
-        store_env=store_environ(given),
+        store_env=credentials(store, given),
         machine_env=machine_environ(environ),
     )
-
-
-def store_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the part of an environment that opens stores."""
-    return {name: value for name, value in environ.items() if name.startswith(_STORE_PREFIXES)}
 
 
 def save(home: HomePaths, job_id: str, secrets: JobSecrets) -> None:

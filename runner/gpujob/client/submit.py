@@ -16,12 +16,14 @@ from gpujob.client.secrets import JobSecrets
 from gpujob.client.settings import Settings
 from gpujob.client.supervisor import ensure_running
 from gpujob.client.tools import Clock
-from gpujob.core.errors import AlreadyExists, UsageError
+from gpujob.core.errors import AlreadyExists, StoreError, UsageError
 from gpujob.core.job import Job
 from gpujob.core.layout import JobKeys
 from gpujob.core.moves import Abandoned, Begin
 from gpujob.core.plan import Plan
 from gpujob.runtime.bare import APP
+from gpujob.store.open import is_local
+from gpujob.store.probe import probe
 from gpujob.store.protocol import Progress, Store
 
 
@@ -53,8 +55,10 @@ def submit(
 ) -> Submitted:
     """Put a job into its store, and on its way. Killed at any point it leaves no job, or one that is cleared up.
 
-    Raises UsageError when an active job has the name; StoreError, Damaged or CheckError when its parts cannot be sent.
+    Raises UsageError when an active job has the name; StoreError when the store cannot keep it safe; StoreError,
+    Damaged or CheckError when its parts cannot be sent.
     """
+    _require_conditions(store)
     journal = Journal(settings.home)
     with _submitting(settings, plan, journal):
         try:
@@ -85,6 +89,13 @@ def _submitting(settings: Settings, plan: Plan, journal: Journal) -> Iterator[No
             yield
         finally:
             path.unlink(missing_ok=True)
+
+
+def _require_conditions(store: Store) -> None:
+    """Prove that a remote store keeps its conditions: where it does not, two attempts could both move a job on."""
+    if not is_local(store.url) and (problems := probe(store).problems):
+        hint = "choose a store with conditional writes: S3, GCS, Azure, R2, SeaweedFS, MinIO, or a folder"
+        raise StoreError("keep a job in", store.url, "; ".join(problems), hint)
 
 
 def refuse_twins(journal: Journal, plan: Plan) -> None:

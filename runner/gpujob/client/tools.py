@@ -13,7 +13,7 @@ from gpujob.hosts.open import open_host
 from gpujob.hosts.protocol import Host, Rental
 from gpujob.runtime.bare import Bare
 from gpujob.runtime.protocol import Runtime
-from gpujob.store.open import open_store
+from gpujob.store.open import credentials, open_store
 from gpujob.store.protocol import Store
 
 Clock = Callable[[], float]
@@ -55,4 +55,4 @@ def open_tools(settings: Settings, plan: Plan, clock: Clock) -> Tools:
 def open_job_store(settings: Settings, plan: Plan) -> Store:
     """Open a job's store with the credentials it was submitted with, else with those of the environment."""
     known = secrets.load(settings.home, plan.job_id)
-    return open_store(plan.store, {**secrets.store_environ(settings.environ), **known.store_env})
+    return open_store(plan.store, known.store_env or credentials(plan.store, settings.environ))

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob.checkpoints import head, prune, publish, restore
 from gpujob.core.errors import Damaged, Fenced, NotFound
 from gpujob.core.layout import FILES, MANIFEST, JobKeys
+from gpujob.store.memory import MemoryStore
 from support.checkpoints import JOB, TRAINER_FILES, checkpoint_folder, start, tree
 
 
@@ -83,6 +83,14 @@ def test_a_file_that_changes_while_it_is_read_is_never_committed(store: MemorySt
 
     with pytest.raises(Damaged, match=r"optimizer\.pt"):
         publish.publish(start(store), folder, 9, 0, 3, progress=meddle)
+    assert head.read(store, JOB).checkpoints == ()
+
+
+def test_a_file_whose_name_cannot_travel_is_named(store: MemoryStore, tmp_path: Path) -> None:
+    folder = checkpoint_folder(tmp_path, 9)
+    (folder / "two\nlines").touch()
+    with pytest.raises(Damaged, match="two"):
+        publish.publish(start(store), folder, 9, 0, 3)
     assert head.read(store, JOB).checkpoints == ()
 
 

@@ -11,6 +11,7 @@ import pytest
 from gpujob.checkpoints import head as heads
 from gpujob.checkpoints import publish as publishing
 from gpujob.client import secrets
+from gpujob.client.journal import JournalEntry
 from gpujob.core.errors import GpujobError, HostError, StoreDenied
 from gpujob.core.job import State
 from gpujob.core.layout import FILES, JobKeys
@@ -143,7 +144,11 @@ def test_a_store_is_opened_with_the_credentials_of_the_submit_else_of_now(
         given.append(env)
         raise StoreDenied("open", url, "no")
 
-    monkeypatch.setattr("gpujob.store.open.open_store", opened)
+    def in_a_bucket(entry: JournalEntry) -> JournalEntry:
+        return entry.model_copy(update={"plan": entry.plan.model_copy(update={"store": "s3://bucket/jobs"})})
+
+    monkeypatch.setattr("gpujob.client.tools.open_store", opened)
+    jobs.journal.update(BOT, in_a_bucket)
     jobs.environ["AWS_ACCESS_KEY_ID"] = "now"
     jobs("logs", BOT)
     secrets.save(jobs.home, BOT, secrets.JobSecrets(store_env={"AWS_ACCESS_KEY_ID": "then"}))

@@ -9,6 +9,7 @@ from gpujob.client.secrets import JobSecrets
 from gpujob.core.errors import Damaged, UsageError
 from gpujob.core.layout import HomePaths
 
+S3 = "s3://bucket/jobs"
 ENVIRON = {
     "HF_TOKEN": "hf_secret",
     "AWS_SECRET_ACCESS_KEY": "aws-secret",
@@ -20,20 +21,21 @@ ENVIRON = {
 
 
 def test_secrets_come_from_the_file_before_the_environment():
-    known = secrets.gather(["HF_TOKEN", "WANDB_API_KEY"], ENVIRON, {"WANDB_API_KEY": "w", "HF_TOKEN": "other"})
+    known = secrets.gather(["HF_TOKEN", "WANDB_API_KEY"], S3, ENVIRON, {"WANDB_API_KEY": "w", "HF_TOKEN": "other"})
     assert known.values == {"HF_TOKEN": "other", "WANDB_API_KEY": "w"}
     assert known.store_env == {"AWS_SECRET_ACCESS_KEY": "aws-secret"}
+    assert secrets.gather([], "/a/folder", ENVIRON).store_env == {}
     assert known.machine_env == {key: ENVIRON[key] for key in ("PATH", "HF_HOME", "HTTPS_PROXY")}
 
 
 def test_missing_secrets_are_all_named():
     with pytest.raises(UsageError, match="A, C"):
-        secrets.gather(["A", "HF_TOKEN", "C"], {**ENVIRON, "C": ""})
+        secrets.gather(["A", "HF_TOKEN", "C"], S3, {**ENVIRON, "C": ""})
 
 
 def test_only_the_owner_can_read_them_and_nothing_prints_them(tmp_path):
     home = HomePaths(tmp_path / "home")
-    known = secrets.gather(["HF_TOKEN"], ENVIRON)
+    known = secrets.gather(["HF_TOKEN"], S3, ENVIRON)
     secrets.save(home, "j", known)
     assert secrets.load(home, "j") == known
     path = home.secrets("j")

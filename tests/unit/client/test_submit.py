@@ -3,7 +3,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob import bundle, locks
 from gpujob.checkpoints import head as heads
@@ -11,11 +10,12 @@ from gpujob.client.cancel import cancel
 from gpujob.client.journal import Journal
 from gpujob.client.secrets import JobSecrets
 from gpujob.client.submit import submit
-from gpujob.core.errors import NotFound, StoreUnavailable, UsageError
+from gpujob.core.errors import NotFound, StoreError, StoreUnavailable, UsageError
 from gpujob.core.job import State
 from gpujob.core.layout import HomePaths, JobKeys
 from gpujob.core.moves import CancelRequested, Settled
 from gpujob.core.plan import Plan
+from gpujob.store.memory import MemoryStore
 from support.client import JOB_ID, Clock, make_plan, make_settings
 
 KEYS = JobKeys(JOB_ID)
@@ -44,6 +44,19 @@ def put(settings, packed, store=None, plan=None, woken=None):
         clock=Clock(),
         wake=(woken if woken is not None else []).append,
     )
+
+
+class Careless(MemoryStore):
+    """A remote store that takes conditions and ignores them."""
+
+    def put(self, key, data, *, if_absent=False, if_match=None):
+        return super().put(key, data)
+
+
+def test_a_remote_store_that_ignores_conditions_is_refused_before_anything_is_noted(settings, packed):
+    with pytest.raises(StoreError, match="create-if-absent"):
+        put(settings, packed, Careless("s3://bucket/jobs"))
+    assert Journal(settings.home).ids() == []
 
 
 def test_everything_lies_in_the_store_before_the_job_begins(settings, packed):

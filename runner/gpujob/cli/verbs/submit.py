@@ -49,7 +49,7 @@ def command(
     from gpujob.store.open import open_store
 
     plan = _plan(call, file, name)
-    known = secrets.gather(plan.spec.secrets, call.environ, envfile.read(env_file) if env_file else None)
+    known = secrets.gather(plan.spec.secrets, plan.store, call.environ, envfile.read(env_file) if env_file else None)
     if not dry_run:
         refuse_twins(call.journal, plan)  # once more in `submit`; here before gigabytes are read
     packed = _pack(call, plan)
