@@ -45,18 +45,18 @@ def release_rental(job_id: str) -> None:
     shutil.rmtree(gone)
 
 
-def release_once(done: threading.Event) -> None:
-    """Wait until a third of the training is durable and some steps are not, then release the rental."""
+def release_once(done: threading.Event, story: list[str]) -> None:
+    """Wait until a third of the training is durable and some steps are not, then release the rental.
+
+    What was done is told afterwards: the live view has the terminal for itself.
+    """
     while not done.wait(1.0):
         jobs = ask("ps", "--all").get("jobs", [])
         status = ask("status", jobs[0]["id"]) if jobs else {}
         total, durable, step = status.get("total_steps"), status.get("durable_step") or 0, status.get("step") or 0
         if total and durable >= total / 3 and step >= durable + 2:
             release_rental(status["id"])
-            console.print(
-                f"[bold red]The rental is gone:[/] every process killed at step {step}, its folder deleted. "
-                f"In the store: step {durable}."
-            )
+            story.append(f"At step {step} every process was killed and the folder deleted; step {durable} was durable.")
             return
 
 
@@ -74,8 +74,12 @@ def show_result(result: Path) -> None:
 def main() -> int:
     """Run the demo."""
     shutil.rmtree(BUILD, ignore_errors=True)
-    done = threading.Event()
-    thief = threading.Thread(target=release_once, args=(done,))
+    console.print(
+        "SmolLM2-135M learns from the standard library's documentation. In the middle the rental ends without warning: "
+        "every process gets SIGKILL and its disk is gone. Watch it go on by itself.\n"
+    )
+    done, story = threading.Event(), []
+    thief = threading.Thread(target=release_once, args=(done, story))
     thief.start()
     followed = subprocess.run([*GPUJOB, "submit", str(HERE / "job.yaml"), "--follow"], env=ENVIRON, check=False)
     done.set()
@@ -84,10 +88,12 @@ def main() -> int:
         return followed.returncode
     job_id = ask("ps", "--all")["jobs"][0]["id"]
     result = BUILD / "result"
-    subprocess.run([*GPUJOB, "pull", job_id, str(result)], env=ENVIRON, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*GPUJOB, "pull", job_id, str(result)], env=ENVIRON, check=True)
+    console.print("\nWhat happened:")
     subprocess.run([*GPUJOB, "events", job_id], env=ENVIRON, check=True)
+    console.print(*story or ["It was over before the rental could be taken away."])
     show_result(result)
-    return 0
+    return 0 if story else 1
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ def status(entry: JournalEntry, store: Store | None, now: float) -> Status:
     head, beat = _ask(store, entry)
     running = job.running or job.following is not None
     news = beat if running and not job.terminal else None
+    durable = max(job.durable_step, head.newest.step if head and head.newest else 0)
     return Status(
         id=job.id,
         name=entry.plan.name,
@@ -69,10 +70,10 @@ def status(entry: JournalEntry, store: Store | None, now: float) -> Status:
         host=job.host,
         attempt=job.following or job.attempt,
         phase=news.phase if news else None,
-        step=news.step if news else job.step,
+        step=max(news.step if news else job.step, durable),
         total_steps=beat.total_steps if beat else None,
         loss=beat.loss if beat else None,
-        durable_step=max(job.durable_step, head.newest.step if head and head.newest else 0),
+        durable_step=durable,
         at_risk=_at_risk(news, now),
         spent=_spent(job, head, beat),
         submitted_at=entry.plan.created_at,
