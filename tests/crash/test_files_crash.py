@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -13,7 +12,7 @@ from gpujob import files
 from gpujob.core.errors import NotFound
 from gpujob.store.cloud import CloudStore
 from gpujob.store.local import LocalStore
-from support.killing import each_kill
+from support.killing import each_kill, process_of
 
 pytestmark = pytest.mark.real
 
@@ -26,7 +25,7 @@ def die() -> None:
 
 def killed(work, *args) -> None:
     """Run `work` in a process of its own, which must end by SIGKILL."""
-    process = multiprocessing.get_context("forkserver").Process(target=work, args=args)
+    process = process_of(work, *args)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import secrets
 import threading
@@ -16,6 +15,7 @@ from gpujob import locks
 from gpujob.core.errors import AlreadyExists, PreconditionFailed, StoreDenied, StoreError, StoreUnavailable
 from gpujob.store.failures import disk
 from gpujob.store.local import LocalStore, _stamp
+from support.killing import process_of
 
 PROCESSES, ROUNDS = 12, 20
 
@@ -47,9 +47,7 @@ def encode(names: list[str]) -> bytes:
 def test_twelve_processes_lose_no_swap(tmp_path):
     store = LocalStore(tmp_path)
     store.put("list", encode([]))
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "gpujob.store.local"])
-    processes = [context.Process(target=count_up, args=(str(tmp_path), f"writer-{n}")) for n in range(PROCESSES)]
+    processes = [process_of(count_up, str(tmp_path), f"writer-{n}") for n in range(PROCESSES)]
     for process in processes:
         process.start()
     for process in processes:
