@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpujob.store.open import open_store
 
 from gpujob import bundle, processes
 from gpujob.client.journal import Journal
@@ -18,6 +17,7 @@ from gpujob.client.settings import Settings
 from gpujob.client.submit import submit
 from gpujob.core.job import State
 from gpujob.runtime.environ import machine_environ
+from gpujob.store.open import open_store
 from support.agents import fake_app
 from support.client import make_plan
 

@@ -119,6 +119,11 @@ class FakeRuntime:
             self.launches.append(launch)
             self.living.add(launch.attempt)
 
+    said: str = ""
+
+    def last_words(self, root: str, attempt: int) -> str:
+        return self.said
+
     def alive(self, root: str, attempt: int) -> bool:
         return attempt in self.living
 

@@ -20,8 +20,6 @@ import sys
 import time
 from pathlib import Path
 
-from gpujob.store.open import open_store
-
 from gpujob.checkpoints import lease
 from gpujob.checkpoints.lease import Held
 from gpujob.core.errors import Fenced
@@ -29,6 +27,7 @@ from gpujob.core.layout import HostPaths, JobKeys
 from gpujob.core.plan import Plan
 from gpujob.core.reasons import Reason
 from gpujob.core.records import Event, ExitReport, Heartbeat, Intent, Launch, Phase
+from gpujob.store.open import open_store
 
 
 def main() -> None:

@@ -60,7 +60,8 @@ class Watch:
         if head.outcome is not None or head.attempt > job.attempt:
             return [*news, *self._from_head(head, entry)]
         here = presence is Presence.HERE
-        return [*news, HostGone(now, job.attempt, _evidence(job.attempt, rental, here), machine_here=here)]
+        said = self.tools.runtime.last_words(rental.root, job.attempt) if here else ""
+        return [*news, HostGone(now, job.attempt, _evidence(job.attempt, rental, here, said), machine_here=here)]
 
     def _unreachable(self, entry: JournalEntry) -> list[JobEvent]:
         """Ask the store about a machine that does not answer."""
@@ -138,10 +139,11 @@ def read_report(store: Store, job_id: str, attempt: int) -> ExitReport | None:
         return None
 
 
-def _evidence(attempt: int, rental: Rental, here: bool) -> str:
-    if here:
-        return f"attempt {attempt} does not run any more and left no report: it was killed, or the machine restarted"
-    return f"{rental.ref} is gone, with everything of attempt {attempt} on it"
+def _evidence(attempt: int, rental: Rental, here: bool, said: str) -> str:
+    if not here:
+        return f"{rental.ref} is gone, with everything of attempt {attempt} on it"
+    words = f" (the last its agent said: {said})" if said else ""
+    return f"attempt {attempt} does not run any more and left no report: it was killed, or the machine restarted{words}"
 
 
 def _keys(job_id: str, attempt: int) -> AttemptKeys:

@@ -61,6 +61,10 @@ class Bare:
         """Say whether the agent holds its lock."""
         return locks.is_held(HostPaths(Path(root)).attempt(attempt).pid)
 
+    def last_words(self, root: str, attempt: int) -> str:
+        """Give the last line of the agent's log."""
+        return processes.tail(HostPaths(Path(root)).attempt(attempt).agent_log, lines=1)
+
     def stop(self, job_id: str, root: str, last_attempt: int, grace: float) -> None:
         """SIGTERM for the agent; after `grace` SIGKILL for everything that is left."""
         agent = _agent(HostPaths(Path(root)).attempt(last_attempt)) if grace > 0 else None

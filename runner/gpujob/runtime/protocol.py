@@ -30,6 +30,10 @@ class Runtime(Protocol):
         """Say whether an attempt's agent runs."""
         ...
 
+    def last_words(self, root: str, attempt: int) -> str:
+        """Give the last line an attempt's agent printed; empty when it printed none, or it cannot be had."""
+        ...
+
     def stop(self, job_id: str, root: str, last_attempt: int, grace: float) -> None:
         """Ask the agent to end, and after `grace` seconds kill everything of the attempts up to `last_attempt`.
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob.checkpoints import head, lease
 from gpujob.core.errors import AlreadyExists, Fenced, NotFound, PreconditionFailed, StoreUnavailable
 from gpujob.core.layout import JobKeys
 from gpujob.core.reasons import Reason
 from gpujob.core.records import Head, Heartbeat, Intent, Phase
+from gpujob.store.memory import MemoryStore
 from support.checkpoints import JOB, start
 
 

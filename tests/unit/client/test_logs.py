@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob.checkpoints import head as heads
 from gpujob.checkpoints import lease
 from gpujob.client import logs
 from gpujob.core.layout import JobKeys
 from gpujob.core.records import Event
+from gpujob.store.memory import MemoryStore
 from support.client import JOB_ID, make_entry
 
 KEYS = JobKeys(JOB_ID)

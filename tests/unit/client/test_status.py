@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob.checkpoints import head as heads
 from gpujob.checkpoints import lease
@@ -14,6 +13,7 @@ from gpujob.core.job import State
 from gpujob.core.layout import JobKeys
 from gpujob.core.reasons import Reason
 from gpujob.core.records import CheckpointRef, Phase
+from gpujob.store.memory import MemoryStore
 from support.client import JOB_ID, make_beat, make_entry, make_report
 
 KEYS = JobKeys(JOB_ID)

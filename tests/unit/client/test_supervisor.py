@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from gpujob.store.open import open_store
 
 from gpujob import bundle, locks, processes
 from gpujob.client import logs
@@ -25,6 +24,7 @@ from gpujob.client.tools import open_tools
 from gpujob.core.job import Job, State
 from gpujob.core.reasons import Reason
 from gpujob.runtime.environ import machine_environ
+from gpujob.store.open import open_store
 from support.agents import fake_app
 from support.client import make_entry, make_plan
 from support.desk import until

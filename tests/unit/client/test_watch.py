@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob.checkpoints import head as heads
 from gpujob.checkpoints import lease
@@ -12,6 +11,7 @@ from gpujob.core.layout import JobKeys
 from gpujob.core.moves import Beat, Closed, Exited, HostGone, TakenOver, Unreachable
 from gpujob.core.reasons import Reason
 from gpujob.hosts.protocol import Presence, Rental
+from gpujob.store.memory import MemoryStore
 from support.client import JOB_ID, Bench, make_beat, make_entry, make_plan, make_report, make_settings
 
 KEYS = JobKeys(JOB_ID)
@@ -99,10 +99,12 @@ def test_the_last_heartbeat_of_a_dead_agent_is_booked_first(bench):
 
 def test_a_killed_agent_and_a_gone_machine_are_told_apart(bench):
     bench.runtime.living.clear()
+    bench.runtime.said = "no such bucket"
     (killed,) = Watch(bench.tools()).look(entry())
     assert isinstance(killed, HostGone)
     assert killed.machine_here
     assert "left no report" in killed.evidence
+    assert "no such bucket" in killed.evidence
     bench.host.presence = Presence.GONE
     (gone,) = Watch(bench.tools()).look(entry())
     assert isinstance(gone, HostGone)

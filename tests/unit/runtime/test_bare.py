@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from gpujob.store.memory import MemoryStore
 
 from gpujob import processes
 from gpujob.core.errors import Damaged, HostError, NotFound
 from gpujob.core.layout import HostPaths, blob
 from gpujob.runtime import bare
 from gpujob.runtime.bare import Bare
+from gpujob.store.memory import MemoryStore
 from support.agents import launch_of, ship_small_agent
 
 ENVIRON = {
@@ -64,6 +64,14 @@ class Rented:
 
     def left(self) -> list[int]:
         return sorted(process.pid for process in processes.of_job(self.job_id, 99))
+
+
+def test_an_agents_last_line_is_found_and_none_is_fine(tmp_path):
+    agent, paths = Bare(MemoryStore(), {}), HostPaths(tmp_path).attempt(1)
+    assert agent.last_words(str(tmp_path), 1) == ""
+    paths.root.mkdir(parents=True)
+    paths.agent_log.write_text("first\nthe bucket is not there\n")
+    assert agent.last_words(str(tmp_path), 1) == "the bucket is not there"
 
 
 def test_an_agent_starts_lives_and_ends_when_told(tmp_path, job_id):
