@@ -24,12 +24,20 @@ class Clock(TrainerCallback):
         self.at.append(time.time())
 
 
+def as_turns(row: dict[str, str]) -> dict[str, Any]:
+    """Write a row as gpujob renders it where the tokenizer has a chat template, so that both see the same tokens."""
+    return {
+        "prompt": [{"role": "user", "content": row["prompt"]}],
+        "completion": [{"role": "assistant", "content": row["completion"]}],
+    }
+
+
 def main(task: dict[str, Any], out: Path) -> None:
     """Train as `task` says (the train section of a spec) and print when each step ended."""
     tokenizer = AutoTokenizer.from_pretrained(task["model"])
     model = AutoModelForCausalLM.from_pretrained(task["model"])
     rows = [json.loads(line) for line in Path(task["data"]).read_text().splitlines()]
-    dataset = Dataset.from_list([{"prompt": row["prompt"], "completion": row["completion"]} for row in rows])
+    dataset = Dataset.from_list([as_turns(row) for row in rows])
     clock = Clock()
     config = SFTConfig(
         output_dir=str(out),

@@ -182,7 +182,7 @@ def bench_training(folder: Path) -> None:
         rows.append((name, spread(steps, 1000, ".1f"), spread(stalls, 1000, ".1f")))
     base, mine = (statistics.median(step for step, _ in measured[name]) for name in measured)
     show(
-        f"Training: {STEPS} steps, a save every {SAVE_STEPS}, 3 runs in turn; gpujob's step: {mine / base - 1:+.1%}",
+        f"Training, 3 runs in turn; a step of gpujob: {mine / base - 1:+.1%}",
         ("trainer", "ms per step", "ms standing still per save"),
         *rows,
     )
