@@ -36,13 +36,14 @@ QUESTIONS = ("What does {} do?", "What does {} do in Python?", "Explain {} brief
 
 def main() -> int:
     """Make what is missing."""
-    if not (MODEL / "config.json").exists():
-        make_model(unpack(download()))
-    say(f"model: {MODEL}")
+    # The rows first: torch, once imported, replaces functions of the standard library, and so their documentation.
     if not ROWS.exists():
         rows = [{"prompt": question, "completion": answer} for question, answer in sorted(pairs())]
         write(ROWS, "".join(json.dumps(row) + "\n" for row in rows))
     say(f"rows:  {ROWS} ({len(ROWS.read_text().splitlines())})")
+    if not (MODEL / "config.json").exists():
+        make_model(unpack(download()))
+    say(f"model: {MODEL}")
     return 0
 
 
