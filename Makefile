@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test check bench clean setup
+.PHONY: demo prove test check bench clean setup
 
 setup: $(INSTALLED)
 
@@ -17,6 +17,10 @@ $(INSTALLED): pyproject.toml requirements.lock
 demo: setup
 	$(BIN)/python jobs/smollm2_sft/prepare.py
 	$(BIN)/python jobs/smollm2_sft/demo.py
+
+prove: setup
+	$(BIN)/python jobs/smollm2_sft/prepare.py
+	$(BIN)/python jobs/smollm2_sft/demo.py --prove
 
 test: setup
 	$(BIN)/pytest

@@ -1,7 +1,8 @@
 """The whole story on this machine: train, lose the rental without warning in the middle, go on by itself.
 
 Run by `make demo`. It submits job.yaml, follows it, and once a third of the steps are durable it kills every process
-of the attempt with SIGKILL and deletes the folder that plays the rented disk, as a released rental would.
+of the attempt with SIGKILL and deletes the folder that plays the rented disk, as a released rental would. `make prove`
+then trains once more undisturbed and compares every weight and every line of the log.
 """
 
 from __future__ import annotations
@@ -60,6 +61,31 @@ def release_once(done: threading.Event, story: list[str]) -> None:
             return
 
 
+def prove(result: Path) -> bool:
+    """Train once more with nobody in the way, and compare every weight and every line of the log."""
+    import torch
+    from safetensors.torch import load_file
+
+    environ = {**ENVIRON, "GPUJOB_HOME": str(BUILD / "calm-home")}
+    console.print("\nThe same job once more, undisturbed:")
+    subprocess.run([*GPUJOB, "submit", str(HERE / "job.yaml"), "--follow"], env=environ, check=True)
+    calm = BUILD / "calm-result"
+    subprocess.run([*GPUJOB, "pull", "smollm2-sft", str(calm)], env=environ, check=True, stdout=subprocess.DEVNULL)
+    ours, theirs = (load_file(each / "adapter" / "adapter_model.safetensors") for each in (result, calm))
+    same = sum(torch.equal(ours[name], theirs[name]) for name in ours)
+    logs = [lines_without_time(each / "metrics.jsonl") for each in (result, calm)]
+    console.print(
+        f"Tensors equal bit for bit: {same} of {len(theirs)}. Logs of loss and norms equal: {logs[0] == logs[1]}."
+    )
+    return same == len(theirs) and logs[0] == logs[1]
+
+
+def lines_without_time(path: Path) -> list[dict]:
+    """Read a metrics log without what a clock wrote."""
+    lines = map(json.loads, path.read_text().splitlines())
+    return [{key: value for key, value in line.items() if key not in ("at", "seconds")} for line in lines]
+
+
 def show_result(result: Path) -> None:
     """Print where everything is, and what the training changed."""
     summary = json.loads((result / "summary.json").read_text())
@@ -93,6 +119,8 @@ def main() -> int:
     subprocess.run([*GPUJOB, "events", job_id], env=ENVIRON, check=True)
     console.print(*story or ["It was over before the rental could be taken away."])
     show_result(result)
+    if "--prove" in sys.argv and not prove(result):
+        return 1
     return 0 if story else 1
 
 

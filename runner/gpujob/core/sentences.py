@@ -63,7 +63,8 @@ def standing(job: Job) -> str:
         durable = (
             f"the newest durable checkpoint is step {job.durable_step}" if job.durable_step else "none is durable yet"
         )
-        return f"Attempt {job.attempt} is running, at step {job.step}; {durable}."
+        where = f", at step {job.step}" if job.step else ""
+        return f"Attempt {job.attempt} is running{where}; {durable}."
     return _STANDING.get(job.state, "").format(attempt=job.attempt, following=job.following)
 
 
