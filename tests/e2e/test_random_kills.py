@@ -22,7 +22,7 @@ from support.tiny import tiny_model_dir, tiny_rows
 
 pytestmark = pytest.mark.real
 
-STEPS = 400
+STEPS = 600
 VICTIMS = ("agent", "trainer", "supervisor", "everything", "upload", "prune")
 
 
@@ -144,12 +144,11 @@ class Storm:
         aim = self.step() + self.rng.randint(1, 6)
         until(lambda: self.step() >= min(aim, STEPS) or self.over(), f"step {aim}")
         if victim in ("upload", "prune"):
-            seen = self.unfinished if victim == "upload" else self.being_deleted
-            if not until(lambda: seen() or self.over() or self.step() >= STEPS, f"an {victim}"):
-                return
-            victims = self.desk.agents(self.job_id)
-        else:
-            victims = self._find(victim)
+            # It may last a blink; one that is not caught within a few checkpoints becomes an agent's death.
+            seen, last = (self.unfinished if victim == "upload" else self.being_deleted), self.step() + 15
+            moment = until(lambda: seen() or self.over() or (self.step() >= last and "missed"), f"an {victim}")
+            victim = "agent" if moment == "missed" else victim
+        victims = self._find(victim)
         for process in victims:
             kill(process)
         self.landed[victim] += bool(victims)
@@ -160,7 +159,7 @@ class Storm:
             until(lambda: self.desk.head(self.job_id).attempt > attempt or self.over(), "the next attempt")
 
     def _find(self, victim: str) -> list[Any]:
-        if victim == "agent":
+        if victim in ("agent", "upload", "prune"):
             return self.desk.agents(self.job_id)
         if victim == "trainer":
             return self.desk.children(self.job_id)
