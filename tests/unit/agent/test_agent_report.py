@@ -55,7 +55,7 @@ def test_without_our_doing(code: int, said: tuple[str, ...], kills: int, reason:
 
 def test_a_full_disk_is_named() -> None:
     assert "the disk is full" in ended(1, "No space left on device")[1]
-    bare = OSError(errno.ENOSPC, "No space left on device", "/work/x")
+    bare = OSError(errno.ENOSPC, "No space left on device", "/data/x")
     wrapped = HostError("unpack", "model.safetensors", "no space left on device")
     wrapped.__cause__ = bare
     for error in (bare, wrapped):
