@@ -10,13 +10,11 @@ from pathlib import Path
 import gpujob
 from gpujob import bundle as bundles
 from gpujob import files, processes
-from gpujob.core.layout import HostPaths
+from gpujob.core.layout import DATA, MODEL, VALIDATION, HostPaths
 from gpujob.core.plan import Plan
 from gpujob.core.records import Bundle, Launch, TrainTask
 from gpujob.core.spec import Train
 from gpujob.runtime.environ import machine_environ
-
-DATA, VALIDATION, MODEL = "data", "validation", "model"
 
 
 def command(plan: Plan) -> list[str]:

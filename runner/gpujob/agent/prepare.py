@@ -13,13 +13,11 @@ from gpujob.agent import contract
 from gpujob.checkpoints import prune, restore
 from gpujob.checkpoints.lease import Held
 from gpujob.core.errors import StoreError
-from gpujob.core.layout import AttemptPaths, HostPaths
+from gpujob.core.layout import APP, CODE, DATA, AttemptPaths, HostPaths
 from gpujob.core.plan import Plan
 from gpujob.store.protocol import Progress
 
 Say = Callable[[str, str], None]
-
-APP, CODE = "app", "code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def prepare(held: Held, plan: Plan, host: HostPaths, say: Say, progress: Progres
             bundles.fetch(held.store, entries, host.part(part), progress=progress)
     prepared = _restore(held, host, paths, say, progress)
     _tidy(held, host, say)
-    host.part(contract.DATA).mkdir(parents=True, exist_ok=True)
+    host.part(DATA).mkdir(parents=True, exist_ok=True)
     _fresh_copy(host.part(CODE), paths.work)
     for folder in (paths.checkpoints, paths.output):
         folder.mkdir(parents=True, exist_ok=True)

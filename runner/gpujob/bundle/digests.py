@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from gpujob import files
+from gpujob.core.layout import DATA, MODEL, VALIDATION
 from gpujob.core.records import Bundle
 
-_INPUTS = ("data", "validation", "model")
+_INPUTS = (DATA, VALIDATION, MODEL)
 
 
 def bundle_digest(bundle: Bundle) -> str:

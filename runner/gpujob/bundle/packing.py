@@ -11,11 +11,9 @@ from gpujob.bundle.hashes import HashCache
 from gpujob.bundle.selection import SECRET, SelectedFile, Selection, cannot_be_named, select, select_all
 from gpujob.bundle.threads import map_all, one_at_a_time
 from gpujob.core.errors import CheckError
+from gpujob.core.layout import APP, CODE
 from gpujob.core.records import Bundle, FileEntry
 from gpujob.store.protocol import Progress
-
-APP = "app"
-CODE = "code"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from gpujob.client.supervisor import ensure_running
 from gpujob.client.tools import Clock
 from gpujob.core.errors import AlreadyExists, StoreError, UsageError
 from gpujob.core.job import Job
-from gpujob.core.layout import JobKeys
+from gpujob.core.layout import APP, JobKeys
 from gpujob.core.moves import Abandoned, Begin
 from gpujob.core.plan import Plan
-from gpujob.runtime.bare import APP
 from gpujob.store.open import is_local
 from gpujob.store.probe import probe
 from gpujob.store.protocol import Progress, Store

@@ -75,6 +75,9 @@ class AttemptKeys:
         return f"{self.segments(stream)}{number:06d}"
 
 
+APP, CODE, DATA, VALIDATION, MODEL = "app", "code", "data", "validation", "model"
+"""The parts of a bundle: gpujob itself, the workdir, and what is trained on. Client and agent must agree on them."""
+
 COMPLETE = "COMPLETE"
 """A child creates this (empty) file last in a checkpoint folder; trainer_state.json counts as well."""
 

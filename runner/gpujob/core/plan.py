@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from gpujob.core.errors import CheckError, UsageError
+from gpujob.core.layout import CODE, DATA, MODEL, VALIDATION
 from gpujob.core.records import Record
 from gpujob.core.spec import Adapter, Host, JobSpec, Method
 from gpujob.core.texts import check_name
@@ -117,15 +118,15 @@ def _absolute(folder: str | os.PathLike[str], path: str) -> str:
 
 def _parts(spec: JobSpec) -> Iterator[tuple[str, str]]:
     if spec.run or spec.workdir:
-        yield "code", spec.workdir or "."
+        yield CODE, spec.workdir or "."
     if spec.data:
-        yield "data", spec.data
+        yield DATA, spec.data
     if spec.train:
-        yield "data", spec.train.data.path
+        yield DATA, spec.train.data.path
         if isinstance(spec.train.data.validation, str):
-            yield "validation", spec.train.data.validation
+            yield VALIDATION, spec.train.data.validation
         if is_local_model(spec.train.model):
-            yield "model", spec.train.model
+            yield MODEL, spec.train.model
 
 
 def _notes(spec: JobSpec) -> Iterator[str]:

@@ -16,13 +16,10 @@ import psutil
 
 from gpujob import bundle, locks, processes
 from gpujob.core.errors import HostError
-from gpujob.core.layout import AttemptPaths, HostPaths
+from gpujob.core.layout import APP, AttemptPaths, HostPaths
 from gpujob.core.records import Launch
 from gpujob.runtime.environ import machine_environ
 from gpujob.store.protocol import Store
-
-APP = "app"
-"""The bundle part that holds gpujob itself."""
 
 _START_SECONDS = 60.0
 """How long an agent may take until it holds its lock."""

@@ -6,25 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gpujob.bundle import Packed, Shipped, blobs, pack, read, ship
+from gpujob.bundle import Packed, Shipped, pack, read, ship
 from gpujob.core.errors import AlreadyExists, Damaged, NotFound, StoreUnavailable
 from gpujob.core.layout import JobKeys, blob
 from support.shipping import Counted, plant
 
 BUNDLE = JobKeys("job").bundle
-
-
-@pytest.fixture
-def store() -> Counted:
-    return Counted()
-
-
-@pytest.fixture(params=["in memory", "as a file"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways a file takes: small ones in one piece, big ones from disk to store."""
-    if request.param == "as a file":
-        monkeypatch.setattr(blobs, "IN_MEMORY", -1)
-    return str(request.param)
 
 
 def code(tmp_path: Path, **content: bytes) -> Packed:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpujob import files
-from gpujob.bundle import blobs, fetch, pack, ship, unpacking
+from gpujob.bundle import fetch, pack, ship, unpacking
 from gpujob.core.errors import Damaged, GpujobError, HostError
 from gpujob.core.layout import blob
 from gpujob.core.records import FileEntry
@@ -20,19 +20,6 @@ from support.shipping import Counted, plant, tree
 
 names = st.lists(st.sampled_from([*TRAVELLING[:16], "a", "b", "c"]), min_size=1, max_size=3).map("/".join)
 contents = st.binary(max_size=20)
-
-
-@pytest.fixture
-def store() -> Counted:
-    return Counted()
-
-
-@pytest.fixture(params=["in memory", "as a file"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways a file takes: small ones in one piece, big ones from store to disk."""
-    if request.param == "as a file":
-        monkeypatch.setattr(blobs, "IN_MEMORY", -1)
-    return str(request.param)
 
 
 def shipped(store: Counted, root: Path, content: dict[str, bytes], *executable: str) -> tuple[FileEntry, ...]:
