@@ -55,7 +55,7 @@ class Drive:
             try:
                 entry = self._take_in(self._do(action, entry), entry)
             except Exception as error:  # whatever it is, the other actions and the other jobs go on
-                self._tools = self._watch = None
+                self._tools = None
                 troubles.append(_describe(error))
                 if troubles[-1] not in entry.trouble:
                     log.warning("job %s: %s", self.job_id, type(action).__name__, exc_info=error)
@@ -69,7 +69,9 @@ class Drive:
     def _do(self, action: moves.Action, entry: JournalEntry) -> list[Change]:
         tools = self._open(entry)
         if isinstance(action, moves.Watch):
+            # Kept when the tools are opened anew: how long a machine has been silent would be forgotten with it.
             self._watch = self._watch or Watch(tools)
+            self._watch.tools = tools
             return [taking(event) for event in self._watch.look(entry)]
         change = self._act(action, tools, entry)
         return [change] if change else []

@@ -17,13 +17,21 @@ from gpujob.core.units import show_duration
 from gpujob.hosts.protocol import Presence, Rental
 from gpujob.store.protocol import Store
 
+_LONGEST_GAP = 60.0
+"""As much silence is counted between two looks at most: a clock that jumps or a computer that slept proves nothing."""
+
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at one job: at its machine with every call, into the store not more often than the agent beats."""
+    """Looks at one job: at its machine with every call, into the store not more often than the agent beats.
+
+    It remembers for how long it has itself found both silent, so it is worth keeping.
+    """
 
     tools: Tools
     _next_read: float = field(default=0.0, init=False)
+    _silence: float = field(default=0.0, init=False)
+    _silent_at: float | None = field(default=None, init=False)
 
     def look(self, entry: JournalEntry) -> list[JobEvent]:
         """Give the news, oldest first. Raises StoreError when the store is needed and does not answer."""
@@ -33,6 +41,7 @@ class Watch:
         presence = self.tools.host(rental).look(rental)
         if presence is Presence.UNREACHABLE:
             return self._unreachable(entry)
+        self._hear()
         if presence is Presence.HERE and self.tools.runtime.alive(rental.root, entry.job.attempt):
             return self._alive(entry) if self._time_to_read() else []
         return self._dead(entry, rental, presence)
@@ -79,15 +88,24 @@ class Watch:
             return [*news, Exited(now, report)]
         if head.outcome is not None or head.attempt > job.attempt:
             return [*news, *self._from_head(head, entry)]
+        if news:
+            self._hear()
         return news or self._silent(entry)
 
     def _silent(self, entry: JournalEntry) -> list[JobEvent]:
         """Both the machine and the heartbeat are silent; after long enough, while the store answers, that is proof."""
-        job, now, patience = entry.job, self.tools.clock(), entry.policy.lost_after
-        if job.unreachable_since is None or now - job.unreachable_since < patience:
+        job, now = entry.job, self.tools.clock()
+        if self._silent_at is not None:
+            longest = max(_LONGEST_GAP, 2 * self.tools.settings.poll_seconds, 2 * self.tools.settings.beat_seconds)
+            self._silence += min(max(now - self._silent_at, 0.0), longest)
+        self._silent_at = now
+        if self._silence < entry.policy.lost_after:
             return [Unreachable(now)]
-        evidence = f"neither {job.host} nor a heartbeat was seen for {show_duration(now - job.unreachable_since)}"
+        evidence = f"neither {job.host} nor a heartbeat was seen for {show_duration(self._silence)}"
         return [HostGone(now, job.attempt, evidence)]
+
+    def _hear(self) -> None:
+        self._silence, self._silent_at = 0.0, None
 
     def _from_afar(self, entry: JournalEntry) -> list[JobEvent]:
         """Look at a job that another client drives."""

@@ -43,9 +43,10 @@ class Job(Record):
     `attempt` is the last one this client started; `running` says that its end has not been seen yet, `elapsed` and
     `cost` what it had spent when last heard of. `spent_*` cover this client's ended attempts. `failures` and
     `preemptions` count the retries granted; `barren` the attempts in a row without a newer durable checkpoint;
-    `shortages` the refusals of a machine in a row. `due` is when BACKOFF or the patience of STOPPING ends.
-    `host` is the machine in use, `unreleased` those given up whose release is not confirmed yet. `following` is
-    another client's attempt. `settled` says that a terminal job's outcome stands in the store and its secrets are gone.
+    `shortages` the refusals of a machine in a row, `short_since` when the first of them was. `due` is when BACKOFF or
+    the patience of STOPPING ends. `host` is the machine in use, `unreleased` those given up whose release is not
+    confirmed yet. `following` is another client's attempt. `settled` says that a terminal job's outcome stands in the
+    store and its secrets are gone.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Job(Record):
     preemptions: int = 0
     barren: int = 0
     shortages: int = 0
+    short_since: float | None = None
     step: int = 0
     durable_step: int = 0
     durable_step_at_start: int = 0
@@ -99,6 +101,8 @@ class Policy(Record):
     backoff_longest: float = 300.0
     lost_after: float = 900.0
     """An unreachable machine whose heartbeat in the store is as old as this counts as gone."""
+    wait: float = 86400.0
+    """Longest time without any machine to be had."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> Policy:
@@ -112,4 +116,6 @@ class Policy(Record):
             max_cost=spec.limits.cost,
             # After the child's grace the agent still has to upload the last checkpoint and its report.
             stop_patience=spec.limits.grace + 60.0,
+            lost_after=spec.recovery.lost_after,
+            wait=spec.recovery.wait,
         )

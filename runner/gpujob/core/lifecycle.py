@@ -74,7 +74,9 @@ def _abandoned(job: Job, event: Abandoned, policy: Policy) -> Job:
 def _host_ready(job: Job, event: HostReady, policy: Policy) -> Job:
     left = job if job.host == event.host else _give_up_host(job)
     still = tuple(host for host in left.unreleased if host != event.host)
-    return _with(left, state=State.SHIPPING, host=event.host, unreleased=still, shortages=0, reason=None)
+    return _with(
+        left, state=State.SHIPPING, host=event.host, unreleased=still, shortages=0, short_since=None, reason=None
+    )
 
 
 def _unwanted_host(job: Job, event: HostReady, policy: Policy) -> Job:
@@ -83,7 +85,12 @@ def _unwanted_host(job: Job, event: HostReady, policy: Policy) -> Job:
 
 
 def _no_capacity(job: Job, event: NoCapacity, policy: Policy) -> Job:
-    return _go_on(_with(job, shortages=job.shortages + 1), event.at, Reason.NO_CAPACITY, event.why, policy)
+    since = event.at if job.short_since is None else job.short_since
+    short = _with(job, shortages=job.shortages + 1, short_since=since)
+    if event.at - since >= policy.wait:
+        why = sentences.no_machine(event.at - since, event.why)
+        return _end(short, event.at, Reason.NO_CAPACITY, why)
+    return _go_on(short, event.at, Reason.NO_CAPACITY, event.why, policy)
 
 
 def _shipped(job: Job, event: Shipped, policy: Policy) -> Job:

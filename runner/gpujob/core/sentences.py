@@ -10,7 +10,7 @@ _NEXT: dict[Reason, str] = {
     Reason.DONE: "Get the result with `gpujob pull {id}`.",
     Reason.PREEMPTED: "Raise recovery.max_preemptions, or choose a machine that is not taken away.",
     Reason.HOST_GONE: "Look at `gpujob events {id}`, and choose another machine.",
-    Reason.NO_CAPACITY: "Name another machine under hosts, or submit it later.",
+    Reason.NO_CAPACITY: "Name another machine under hosts, raise recovery.wait, or submit it later.",
     Reason.OOM: "Lower per_device_train_batch_size or max_length, or choose a machine with more memory.",
     Reason.CRASHED: "Read `gpujob logs {id}`, mend the program and submit it again.",
     Reason.STALLED: "Read `gpujob logs {id}`; if a step may take that long, raise limits.stall or limits.startup.",
@@ -46,6 +46,11 @@ def exhausted(what: str, limit: int) -> str:
 def no_progress(barren: int, what: str) -> str:
     """Say that attempts go round in a circle."""
     return f"{_count(barren, 'attempt', 'attempts')} in a row made no newer durable checkpoint; the last one: {what}"
+
+
+def no_machine(waited: float, why: str) -> str:
+    """Say that no machine could be had for as long as the job may wait."""
+    return f"no machine could be had for {show_duration(waited)}; the last answer: {why}"
 
 
 def billing(job: Job) -> str:

@@ -87,6 +87,10 @@ class Recovery(Part):
     """Attempts that may end because the machine went away."""
     max_without_progress: PositiveInt = 3
     """Attempts in a row without a newer durable checkpoint before the job fails."""
+    wait: Seconds = 86400.0
+    """Longest time without any machine to be had before the job fails."""
+    lost_after: Seconds = 900.0
+    """A machine that does not answer counts as lost when its heartbeat in the store has been silent this long too."""
 
 
 class Limits(Part):

@@ -211,6 +211,26 @@ def test_waiting_for_a_machine_costs_no_attempt():
     assert after(job, moves.Due(2.0)).state is State.ACQUIRING
 
 
+def test_no_machine_for_too_long_ends_the_job_and_a_machine_in_between_starts_the_wait_anew():
+    patient = POLICY.model_copy(update={"wait": 100.0, "max_preemptions": None})
+    job = after(Job(id="j", state=State.ACQUIRING), moves.NoCapacity(1000, "taken"), policy=patient)
+    again = after(job, moves.Due(1e9), moves.NoCapacity(1099, "taken"), policy=patient)
+    assert again.state is State.BACKOFF
+    ended = after(again, moves.Due(1e9), moves.NoCapacity(1100, "all are taken"), policy=patient)
+    assert (ended.state, ended.reason) == (State.FAILED, Reason.NO_CAPACITY)
+    assert "1 min 40 s" in ended.sentence
+    assert "all are taken" in ended.sentence
+    assert "recovery.wait" in ended.sentence
+    found = after(again, moves.Due(1e9), moves.HostReady(1100, "h"), policy=patient)
+    assert found.short_since is None
+
+
+def test_the_spec_says_how_long_is_waited():
+    recovery = {"wait": "2h", "lost_after": "3m"}
+    policy = Policy.of(JobSpec.model_validate({"name": "x", "run": "true", "recovery": recovery}))
+    assert (policy.wait, policy.lost_after) == (7200.0, 180.0)
+
+
 @pytest.mark.parametrize(
     ("limits", "reason"), [({"max_seconds": 10.0}, Reason.LIMIT_TIME), ({"max_cost": 0.5}, Reason.LIMIT_COST)]
 )
