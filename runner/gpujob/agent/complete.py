@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpujob import files
-from gpujob.core.layout import COMPLETE
+from gpujob.core.layout import COMPLETE, step_in_name
 
 TRAINER_STATE = "trainer_state.json"
 """transformers writes this file last in a checkpoint."""
 UNFINISHED = "checkpoint-is-incomplete.txt"
 """transformers keeps this file there while it saves on a signal."""
-
-_STEP = re.compile(r"([0-9]{1,12})$")
 
 Shape = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of a folder's files; two equal ones in a row mean that nobody is writing."""
@@ -34,8 +31,8 @@ class Found:
 
 def find(parent: Path, above: int) -> Iterator[Found]:
     """Give the whole checkpoints with a step above `above`, newest first; what vanishes meanwhile is left out."""
-    steps = ((int(match[1]), folder) for folder in _folders(parent) if (match := _STEP.search(folder.name)))
-    for step, folder in sorted(steps, reverse=True):
+    named = [(step_in_name(folder.name), folder) for folder in _folders(parent)]
+    for step, folder in sorted(((step, folder) for step, folder in named if step is not None), reverse=True):
         if step > above and (found := _look(folder, step)):
             yield found
 

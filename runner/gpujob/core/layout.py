@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+_STEP = re.compile(r"(?:^|[^0-9])([0-9]{1,12})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,12 @@ MANIFEST = "manifest.json"
 
 FILES = "files/"
 """The files of a checkpoint or result lie under this, so that no name of theirs can meet the manifest's."""
+
+
+def step_in_name(name: str) -> int | None:
+    """Give the step that a checkpoint folder's name ends in; None when it ends in none, or in more than 12 digits."""
+    match = _STEP.search(name)
+    return int(match[1]) if match else None
 
 
 def blob(digest: str) -> str:

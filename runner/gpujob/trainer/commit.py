@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpujob.core.layout import COMPLETE
+from gpujob.core.layout import COMPLETE, step_in_name
 
 KEPT = 2
 """The newest is what an attempt on this machine goes on from; the one before may still be on its way to the store."""
 
-_STEP = re.compile(r"(?:^|\D)(\d+)$")
 _SAVING = ".saving"
-
-
-def step_in_name(folder: Path) -> int | None:
-    """Give the step that a checkpoint folder's name ends in."""
-    match = _STEP.search(folder.name)
-    return int(match[1]) if match else None
 
 
 class Checkpoints:
@@ -58,7 +50,7 @@ class Checkpoints:
 
     def complete(self) -> list[Path]:
         """List the checkpoints that are whole, newest first."""
-        found = {path: step_in_name(path) for path in self.folder.iterdir() if (path / COMPLETE).exists()}
+        found = {path: step_in_name(path.name) for path in self.folder.iterdir() if (path / COMPLETE).exists()}
         return sorted((path for path in found if found[path] is not None), key=lambda path: found[path] or 0)[::-1]
 
     def _drop(self, folder: Path) -> None:

@@ -12,8 +12,8 @@ from blake3 import blake3
 from pydantic import BaseModel, Field, ValidationError
 
 from gpujob.core.errors import ResumeRefused
+from gpujob.core.layout import step_in_name
 from gpujob.core.records import Record, TrainTask
-from gpujob.trainer.commit import step_in_name
 
 NOTE = "gpujob.json"
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "safetensors")
@@ -86,7 +86,7 @@ def read_note(folder: Path, task: TrainTask) -> Note:
     now = new_note(task)
     if note.digest != now.digest:
         raise refuse("; ".join(_differences(note, now)) or "it was made with other settings")
-    steps = {note.step, state.get("global_step"), *filter(None, [step_in_name(folder)])}
+    steps = {note.step, state.get("global_step"), *filter(None, [step_in_name(folder.name)])}
     if len(steps) != 1:
         raise refuse(f"its files are of different steps: {', '.join(map(str, sorted(steps, key=str)))}")
     return note
