@@ -149,14 +149,16 @@ class Storm:
             seen, last = (self.unfinished if victim == "upload" else self.being_deleted), self.step() + 15
             moment = until(lambda: seen() or self.over() or (self.step() >= last and "missed"), f"an {victim}")
             victim = "agent" if moment == "missed" else victim
+        attempt = self.desk.head(self.job_id).attempt  # before the kill: the next may begin before anybody looks again
         victims = self._find(victim)
         for process in victims:
             kill(process)
-        self.landed[victim] += bool(victims)
+        if not victims:
+            return  # between two attempts
+        self.landed[victim] += 1
         if victim in ("supervisor", "everything"):
             with self.frozen():
                 self.desk.gpujob("ps")  # Whoever looks at the jobs brings the supervisor back.
-        attempt = self.desk.head(self.job_id).attempt
         if victim != "supervisor":
             until(lambda: self.desk.head(self.job_id).attempt > attempt or self.over(), "the next attempt")
 
