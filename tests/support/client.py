@@ -19,7 +19,8 @@ from gpujob.core.reasons import Reason
 from gpujob.core.records import ExitReport, Heartbeat, Launch, Phase
 from gpujob.core.spec import JobSpec
 from gpujob.hosts.protocol import Presence, Rental
-from gpujob.store.protocol import Store
+from gpujob.runtime.protocol import Cargo
+from gpujob.store.protocol import Progress, Store
 
 JOB_ID = "night-shift-abc234"
 
@@ -108,9 +109,13 @@ class FakeRuntime:
     """Notes what it is asked for; an agent is alive while `living` names its attempt."""
 
     living: set[int] = field(default_factory=set)
+    cargoes: list[Cargo] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     stops: list[tuple[int, float]] = field(default_factory=list)
     refuses: str = ""
+
+    def ship(self, cargo: Cargo, progress: Progress | None = None) -> None:
+        self.cargoes.append(cargo)
 
     def start(self, launch: Launch) -> None:
         if self.refuses:
@@ -146,4 +151,4 @@ class Bench:
 
     def tools(self, *_: Any) -> Tools:
         """Give the tools."""
-        return Tools(self.settings, self.plan, self.store, (self.host,), self.runtime, self.secrets, self.clock)
+        return Tools(self.settings, self.plan, self.store, (self.host,), (self.runtime,), self.secrets, self.clock)

@@ -70,7 +70,7 @@ def start(tools: Tools, entry: JournalEntry, action: moves.Start) -> Change | No
         store_env=tools.secrets.store_env,
     )
     try:
-        tools.runtime.start(launch)
+        tools.runtime(rental).start(launch)
     except HostError as error:
         return _not_started(tools.clock(), Reason.CRASHED, error)
     except Damaged as error:
@@ -94,7 +94,8 @@ def stop(tools: Tools, entry: JournalEntry, action: moves.Stop) -> Change | None
         return None
     if job.host is not None:
         grace = tools.plan.spec.limits.grace if job.running else 0.0
-        tools.runtime.stop(job.id, _rental(entry).root, job.attempt, grace)
+        rental = _rental(entry)
+        tools.runtime(rental).stop(job.id, rental.root, job.attempt, grace)
     return taking(moves.Stopped(tools.clock()))
 
 

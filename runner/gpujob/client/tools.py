@@ -28,13 +28,17 @@ class Tools:
     plan: Plan
     store: Store
     hosts: tuple[Host, ...]
-    runtime: Runtime
+    runtimes: tuple[Runtime, ...]
     secrets: JobSecrets
     clock: Clock
 
     def host(self, rental: Rental) -> Host:
         """Give the host a rental came from."""
         return self.hosts[rental.host]
+
+    def runtime(self, rental: Rental) -> Runtime:
+        """Give the way agents start on a rental."""
+        return self.runtimes[rental.host]
 
 
 def open_tools(settings: Settings, plan: Plan, clock: Clock) -> Tools:
@@ -46,7 +50,7 @@ def open_tools(settings: Settings, plan: Plan, clock: Clock) -> Tools:
         plan=plan,
         store=store,
         hosts=tuple(open_host(host, settings.home) for host in plan.hosts),
-        runtime=Bare(store, known.machine_env),
+        runtimes=tuple(Bare(store, known.machine_env) for _ in plan.hosts),
         secrets=known,
         clock=clock,
     )

@@ -42,7 +42,7 @@ class Watch:
         if presence is Presence.UNREACHABLE:
             return self._unreachable(entry)
         self._hear()
-        if presence is Presence.HERE and self.tools.runtime.alive(rental.root, entry.job.attempt):
+        if presence is Presence.HERE and self.tools.runtime(rental).alive(rental.root, entry.job.attempt):
             return self._alive(entry) if self._time_to_read() else []
         return self._dead(entry, rental, presence)
 
@@ -69,7 +69,7 @@ class Watch:
         if head.outcome is not None or head.attempt > job.attempt:
             return [*news, *self._from_head(head, entry)]
         here = presence is Presence.HERE
-        said = self.tools.runtime.last_words(rental.root, job.attempt) if here else ""
+        said = self.tools.runtime(rental).last_words(rental.root, job.attempt) if here else ""
         return [*news, HostGone(now, job.attempt, _evidence(job.attempt, rental, here, said), machine_here=here)]
 
     def _unreachable(self, entry: JournalEntry) -> list[JobEvent]:

@@ -15,6 +15,8 @@ GpujobError                      operation, object, cause, next step (exit code 
 ├── Fenced                       another attempt holds the job: stop at once, touch nothing
 ├── ResumeRefused                the checkpoint belongs to other settings: start a fresh job
 └── HostError                    a machine, or a process on it
+    ├── HostUnreachable          it does not answer: says nothing about the job; may pass
+    └── HostDenied               who it is, or who we are, is not accepted: a person must act
 """
 
 from __future__ import annotations
@@ -121,3 +123,11 @@ class ResumeRefused(GpujobError):
 
 class HostError(GpujobError):
     """A machine, or a process on it, could not do what was asked."""
+
+
+class HostUnreachable(HostError):
+    """The machine does not answer. Says nothing about what runs on it; trying again may help."""
+
+
+class HostDenied(HostError):
+    """The machine's key is not the expected one, or it does not accept ours; trying again does not help."""

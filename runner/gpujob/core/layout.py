@@ -69,6 +69,11 @@ class AttemptKeys:
         """The exit report."""
         return f"{self.prefix}exit.json"
 
+    @property
+    def placement(self) -> str:
+        """Where the attempt was started, and by whom."""
+        return f"{self.prefix}placement.json"
+
     def segments(self, stream: str) -> str:
         """Give the prefix of a stream's segments; streams are `log`, `metrics` and `events`."""
         return f"{self.prefix}{stream}/"
@@ -78,8 +83,10 @@ class AttemptKeys:
         return f"{self.segments(stream)}{number:06d}"
 
 
-APP, CODE, DATA, VALIDATION, MODEL = "app", "code", "data", "validation", "model"
-"""The parts of a bundle: gpujob itself, the workdir, and what is trained on. Client and agent must agree on them."""
+APP, CODE, DATA, VALIDATION, MODEL, IMAGE = "app", "code", "data", "validation", "model", "image"
+"""The parts of a bundle: gpujob itself, the workdir, what is trained on, and the folder of a Dockerfile.
+
+Client and agent must agree on them."""
 
 COMPLETE = "COMPLETE"
 """A child creates this (empty) file last in a checkpoint folder; trainer_state.json counts as well."""
@@ -155,6 +162,25 @@ class HomePaths:
         return self.root / "supervisor.log"
 
     @property
+    def client(self) -> Path:
+        """This client's id, which it drives its jobs under."""
+        return self.root / "client.json"
+
+    @property
+    def known_hosts(self) -> Path:
+        """Host keys a person accepted, in OpenSSH's format, beside those of the user's own files."""
+        return self.root / "known_hosts"
+
+    @property
+    def kits(self) -> Path:
+        """What agents on other machines import, fetched once: a folder per digest."""
+        return self.root / "kits"
+
+    def outbox(self, job_id: str) -> Path:
+        """Give the file that lists what of a job the store does not have yet, and where it lies on this computer."""
+        return self.root / "outbox" / f"{job_id}.json"
+
+    @property
     def hashes(self) -> Path:
         """Digests of big files that travelled before, so that they are not read again."""
         return self.root / "hashes.json"
@@ -180,6 +206,38 @@ class HomePaths:
 
 
 @dataclass(frozen=True, slots=True)
+class MachinePaths:
+    """Everything of ours on another machine: .gpujob in the user's home there, or what the spec says."""
+
+    root: Path
+
+    def job(self, job_id: str) -> HostPaths:
+        """Give one job's folder."""
+        return HostPaths(self.root / "jobs" / job_id)
+
+    @property
+    def cache(self) -> Path:
+        """Contents that were sent here, laid out like a store; shared by all jobs."""
+        return self.root / "cache"
+
+    def app(self, digest: str) -> Path:
+        """Give the folder of one version of gpujob: a PYTHONPATH."""
+        return self.root / "apps" / digest
+
+    def kit(self, digest: str) -> Path:
+        """Give the folder of what the agent imports: a PYTHONPATH."""
+        return self.root / "kits" / digest
+
+    def env(self, digest: str) -> Path:
+        """Give a Python environment made here for training, by the digest of what it holds."""
+        return self.root / "envs" / digest
+
+    def watch(self, job_id: str) -> Path:
+        """Give the watcher's folder; it outlives the job's."""
+        return self.root / "watch" / job_id
+
+
+@dataclass(frozen=True, slots=True)
 class HostPaths:
     """One job's folder on the machine that runs it."""
 
@@ -189,6 +247,26 @@ class HostPaths:
     def rental(self) -> Path:
         """Which rental this folder belongs to; without it the rental is gone."""
         return self.root / "rental.json"
+
+    @property
+    def machine(self) -> MachinePaths:
+        """What this job shares with others on its machine (not on the client's own)."""
+        return MachinePaths(self.root.parent.parent)
+
+    @property
+    def bundle(self) -> Path:
+        """The list of what was sent to this machine, whose contents lie in its cache."""
+        return self.root / "bundle.json"
+
+    @property
+    def onhost(self) -> Path:
+        """A shell script that runs `gpujob.runtime.onhost` with its arguments, under this machine's Python."""
+        return self.root / "onhost"
+
+    @property
+    def image(self) -> Path:
+        """The image its agents run in; not there where they are bare processes."""
+        return self.root / "image.json"
 
     def part(self, name: str) -> Path:
         """Give the folder a bundle part is unpacked to, shared by the attempts on this machine."""
@@ -259,6 +337,16 @@ class AttemptPaths:
     def events(self) -> Path:
         """What the agent has to tell a person: one Event per line."""
         return self.root / "events.jsonl"
+
+    @property
+    def report(self) -> Path:
+        """The exit report, here as well as in the store."""
+        return self.root / "exit.json"
+
+    @property
+    def launch(self) -> Path:
+        """The Launch record (mode 0600) of an agent that cannot be given it otherwise; the agent deletes it."""
+        return self.root / "launch.json"
 
     @property
     def agent_log(self) -> Path:

@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from gpujob.core.errors import CheckError, UsageError
-from gpujob.core.layout import CODE, DATA, MODEL, VALIDATION
+from gpujob.core.layout import CODE, DATA, IMAGE, MODEL, VALIDATION
 from gpujob.core.records import Record
-from gpujob.core.spec import Adapter, Host, JobSpec, Method
+from gpujob.core.spec import Adapter, BuildImage, Host, JobSpec, Method
 from gpujob.core.texts import check_name
 from gpujob.core.units import show_duration
 
@@ -37,6 +37,16 @@ class Plan(Record):
     created_at: float
     local_parts: dict[str, str]
     notes: tuple[str, ...] = ()
+
+    @property
+    def remote(self) -> bool:
+        """Say whether it may run on another machine."""
+        return any(host.ssh for host in self.hosts)
+
+    @property
+    def contained(self) -> bool:
+        """Say whether its agents run in a container of their own."""
+        return self.spec.image not in (None, "none")
 
     def summary(self) -> dict[str, Any]:
         """Give the plan as plain JSON values."""
@@ -119,6 +129,8 @@ def _absolute(folder: str | os.PathLike[str], path: str) -> str:
 def _parts(spec: JobSpec) -> Iterator[tuple[str, str]]:
     if spec.run or spec.workdir:
         yield CODE, spec.workdir or "."
+    if isinstance(spec.image, BuildImage):
+        yield IMAGE, spec.image.build
     if spec.data:
         yield DATA, spec.data
     if spec.train:

@@ -89,7 +89,8 @@ class Head(Record):
 
     `nonce` differs in every version, so that no two versions are ever byte-equal (ETags are content hashes in
     many stores). `checkpoints` are the committed ones that are kept, newest first. `spent_*` cover the attempts
-    that have ended; the running one's share is in its beat. `outcome` is set once, when the job is over.
+    that have ended; the running one's share is in its beat. `outcome` is set once, when the job is over. `driver` is
+    the client that may start attempts; none named, any may.
     """
 
     job_id: str
@@ -97,6 +98,7 @@ class Head(Record):
     generation: int = 0
     attempt: int = 0
     intent: Intent = Intent.RUN
+    driver: str | None = None
     lease: Lease | None = None
     checkpoints: tuple[CheckpointRef, ...] = ()
     result: CheckpointRef | None = None
@@ -196,7 +198,8 @@ class Event(Record):
 class Bundle(Record):
     """What travels: the files of each part, all of them content-addressed blobs.
 
-    Parts are `app` (gpujob itself), `code` (the workdir), `data`, `validation` and `model` (local ones only).
+    Parts are `app` (gpujob itself), `code` (the workdir), `data`, `validation` and `model` (local ones only), and
+    `image` (the folder of a Dockerfile).
     A part that is one file has one entry.
     """
 
@@ -206,8 +209,8 @@ class Bundle(Record):
 class Launch(Record):
     """What the client hands an agent on its standard input; secrets travel this way and no other.
 
-    `root` is the job's folder on that machine (layout.HostPaths). `secrets` go into the child's environment,
-    `store_env` is for the agent alone.
+    `root` is the job's folder on that machine (layout.HostPaths). `driver` is the client that starts it. `secrets` go
+    into the child's environment, `store_env` is for the agent alone.
     """
 
     job_id: str
@@ -216,5 +219,21 @@ class Launch(Record):
     root: str
     price_per_hour: float = 0.0
     beat_seconds: float = 5.0
+    driver: str | None = None
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
     store_env: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class Placement(Record):
+    """Where an attempt was started (attempts/<n>/placement.json), for a client that has to find the machine.
+
+    `host` is the index in the plan's hosts; `ref`, `root` and `price_per_hour` are those of the rental.
+    """
+
+    attempt: int
+    driver: str
+    host: int
+    ref: str
+    root: str
+    price_per_hour: float = 0.0
+    at: float

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from gpujob.core.texts import EnvName, File, Folder, JobName, Shell, Text, Verbatim
+from gpujob.core.texts import AbsolutePath, EnvName, File, Folder, HostKey, JobName, Shell, Text, Verbatim
 from gpujob.core.units import A_SHARE, Allowed, Money, Seconds, parse_duration, parse_percent
 
 _STEPS = re.compile(r"([0-9]{1,12})\s*steps?")
@@ -38,6 +38,10 @@ class Host(Part):
 
     ssh: Text | None = None
     """An alias of ~/.ssh/config, or user@host:port. Left out: this machine."""
+    host_key: HostKey | None = None
+    """The machine's key, as `ssh-keygen -lf` shows it (SHA256:…). Left out: the known_hosts files decide."""
+    root: AbsolutePath | None = None
+    """The folder on the machine everything lies in. Left out: .gpujob in the user's home there."""
     price_per_hour: Money = 0.0
     """What an hour costs, in any currency; limits.cost is in the same."""
 
@@ -91,6 +95,8 @@ class Recovery(Part):
     """Longest time without any machine to be had before the job fails."""
     lost_after: Seconds = 900.0
     """A machine that does not answer counts as lost when its heartbeat in the store has been silent this long too."""
+    idle: Seconds = 900.0
+    """A machine whose attempt has ended, and on which nobody starts another for this long, runs `on_finish`."""
 
 
 class Limits(Part):
@@ -233,6 +239,8 @@ class BuildImage(Part):
 
     build: Folder
     """The folder with its Dockerfile."""
+    args: dict[Text, Verbatim] = Field(default_factory=dict)
+    """Build arguments; no secrets."""
 
 
 class JobSpec(Part):
@@ -266,6 +274,8 @@ class JobSpec(Part):
     """Environment variables of the program; no secrets."""
     secrets: Annotated[tuple[EnvName, ...], Allowed(A_NAME_LIST)] = ()
     """Names only; values come from the environment or --env-file when the job is submitted."""
+    on_finish: Annotated[tuple[Shell, ...], Allowed("a list of shell commands, such as `[sudo poweroff]`")] = ()
+    """Run on the machine once it has nothing more to do for the job, however that ended: the owner's own shutdown."""
     notify: tuple[Text, ...] = ()
     """Where to send word when something happens, as Apprise URLs."""
 

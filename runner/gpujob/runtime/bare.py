@@ -19,7 +19,8 @@ from gpujob.core.errors import HostError
 from gpujob.core.layout import APP, AttemptPaths, HostPaths
 from gpujob.core.records import Launch
 from gpujob.runtime.environ import machine_environ
-from gpujob.store.protocol import Store
+from gpujob.runtime.protocol import Cargo
+from gpujob.store.protocol import Progress, Store
 
 _START_SECONDS = 60.0
 """How long an agent may take until it holds its lock."""
@@ -33,6 +34,9 @@ class Bare:
     store: Store
     environ: Mapping[str, str]
     python: str = sys.executable
+
+    def ship(self, cargo: Cargo, progress: Progress | None = None) -> None:
+        """Do nothing: the store has it all, and is as near."""
 
     def start(self, launch: Launch) -> None:
         """Start an attempt's agent, after everything of the job's earlier attempts has been ended."""

@@ -1,0 +1,1 @@
+"""A connection to a machine: run, put, get, follow."""
