@@ -16,6 +16,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from gpujob.core.job import Policy
 from gpujob.core.layout import MANIFEST, HostPaths, JobKeys
 from gpujob.core.records import Head
 from support.desk import Desk, kill, until
@@ -122,12 +123,16 @@ class Storm:
         return self.desk.head(self.job_id).outcome is not None
 
     def step(self) -> int:
-        """Read the newest attempt's last step from its own metrics file, ahead of any heartbeat."""
-        host = HostPaths(self.desk.home.rental(self.job_id))
-        path = host.attempt(self.desk.head(self.job_id).attempt).metrics
+        """Read the newest attempt's last step from its own metrics file, ahead of any heartbeat.
+
+        Before it has one, the step it will go on from: an aim below that would kill it before its first own step, and
+        attempts that bring nothing are started ever later.
+        """
+        head, host = self.desk.head(self.job_id), HostPaths(self.desk.home.rental(self.job_id))
+        path = host.attempt(head.attempt).metrics
         lines = path.read_text().splitlines() if path.exists() else []
         steps = [json.loads(line).get("step", 0) for line in lines if line.endswith("}")]
-        return max(steps, default=0)
+        return max(steps, default=head.newest.step if head.newest else 0)
 
     def unfinished(self) -> list[str]:
         """List checkpoint folders in the store that have files and no manifest: being uploaded or deleted."""
@@ -160,7 +165,8 @@ class Storm:
             with self.frozen():
                 self.desk.gpujob("ps")  # Whoever looks at the jobs brings the supervisor back.
         if victim != "supervisor":
-            until(lambda: self.desk.head(self.job_id).attempt > attempt or self.over(), "the next attempt")
+            longest = Policy.model_fields["backoff_longest"].default + 120
+            until(lambda: self.desk.head(self.job_id).attempt > attempt or self.over(), "the next attempt", longest)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
