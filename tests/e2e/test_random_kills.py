@@ -147,7 +147,7 @@ class Storm:
 
     def strike(self, victim: str) -> None:
         """Wait for the moment and kill."""
-        aim = self.step() + self.rng.randint(1, 6)
+        aim = self.step() + self.rng.randint(2, 9)  # mostly past the next checkpoint
         until(lambda: self.step() >= min(aim, STEPS) or self.over(), f"step {aim}")
         if victim in ("upload", "prune"):
             # It may last a blink; one that is not caught within a few checkpoints becomes an agent's death.
