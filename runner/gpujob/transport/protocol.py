@@ -70,7 +70,7 @@ class Running(Protocol):
         ...
 
     def wait(self) -> Completed:
-        """Wait for its end. `stdout` is what was not read yet."""
+        """End its input and wait for its end. `stdout` is what was not read yet."""
         ...
 
 

@@ -70,8 +70,9 @@ class Ssh:
         with self._channel(argv, deadline) as running:
             feeder = Thread(target=running.feed, args=(input,), daemon=True)
             feeder.start()
-            done = running.wait()
+            rest = running.read()
             feeder.join()
+            done = running.wait(rest)
             if running.failure is not None:
                 raise running.failure
             return done
@@ -145,7 +146,8 @@ class Ssh:
             running.begin(mark.encode() + b"\n")
             yield running
         finally:
-            channel.close()
+            with suppress(EOFError, OSError):  # over a connection that broke
+                channel.close()
 
 
 class _Remote:
@@ -182,7 +184,6 @@ class _Remote:
             pass  # it has ended, and says why by its exit code
         except Exception as error:  # the iterable's own
             self.failure = HostError("read", "the input", str(error))
-            self._channel.close()
         with suppress(Exception):
             self.close_input()
 
@@ -211,9 +212,11 @@ class _Remote:
             return data
         return self._recv(size)
 
-    def wait(self) -> Completed:
-        """Wait for its end."""
-        rest = self.read()
+    def wait(self, already: bytes = b"") -> Completed:
+        """Wait for its end; what was read `already` stands before the rest."""
+        with suppress(HostError):
+            self.close_input()
+        rest = already + self.read()
         while not self._channel.exit_status_ready():
             if self._channel.closed or not self._channel.get_transport().is_active():
                 raise self._lost()
