@@ -1,4 +1,4 @@
-"""`python -m gpujob.agent`: one attempt, told on standard input what to do."""
+"""`python -m gpujob.agent`: one attempt, told on standard input (or in `--launch FILE`) what to do."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gpujob.store.open import open_store
 
 
 def main() -> int:
-    """Run the attempt that standard input describes; 0 when it left a report, or runs already."""
+    """Run the attempt it is told of; 0 when it left a report, or runs already."""
     try:
-        launch = Launch.decode(sys.stdin.buffer.read())
+        launch = Launch.decode(_told(sys.argv[1:]))
     except ValidationError as error:
         # The error itself would quote secrets.
         sys.stderr.write(f"the launch record cannot be read: {error.error_count()} fields are wrong\n")
@@ -39,6 +39,17 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0 if run(launch, store, dict(os.environ)) else 1
+
+
+def _told(words: list[str]) -> bytes:
+    """Read the launch record; a file of it holds secrets, and is gone once it is read."""
+    if words[:1] != ["--launch"]:
+        return sys.stdin.buffer.read()
+    path = Path(words[1])
+    try:
+        return path.read_bytes()
+    finally:
+        path.unlink()
 
 
 if __name__ == "__main__":

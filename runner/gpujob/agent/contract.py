@@ -17,9 +17,9 @@ from gpujob.core.spec import Train
 from gpujob.runtime.environ import machine_environ
 
 
-def command(plan: Plan) -> list[str]:
-    """Give the program's arguments."""
-    return shell(plan.command) if plan.command is not None else [sys.executable, "-m", "gpujob.trainer"]
+def command(plan: Plan, python: str) -> list[str]:
+    """Give the program's arguments; `python` runs the built-in trainer."""
+    return shell(plan.command) if plan.command is not None else [python, "-m", "gpujob.trainer"]
 
 
 def shell(line: str) -> list[str]:
@@ -52,6 +52,7 @@ def environ(launch: Launch, plan: Plan, machine: Mapping[str, str], resume: Path
         ours = str(Path(gpujob.__file__).parent.parent)
         found["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, found.get("PYTHONPATH"))))
         found["GPUJOB_TRAIN"] = str(paths.train)
+        found["GPUJOB_KIT"] = machine.get("PYTHONPATH", "")
     return found
 
 

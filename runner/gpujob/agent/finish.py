@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+from gpujob import files
 from gpujob.agent import report
 from gpujob.agent.attempt import Attempt, cancelled
 from gpujob.agent.ending import Ending
@@ -107,6 +108,8 @@ def _leave(attempt: Attempt, ending: Ending, patience: Patience) -> bool:
             attempt.streams.ship(all_of_it=True)
             attempt.beat.once()
     exit_report = _report(attempt, ending)
+    with suppress(OSError):  # what lies in the store counts; this one is for whoever stands beside the machine
+        files.write(attempt.paths.report, exit_report.encode())
     patience.insist("report to", lambda moved: attempt.store.put(attempt.keys.exit, exit_report.encode()))
     if held is not None and not superseded:
         attempt.end_threads()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpujob import bundle as bundles
 from gpujob import files
-from gpujob.agent import contract
+from gpujob.agent import cargo, contract
+from gpujob.agent.cargo import Say
 from gpujob.checkpoints import prune, restore
 from gpujob.checkpoints.lease import Held
 from gpujob.core.errors import StoreError
-from gpujob.core.layout import APP, CODE, DATA, AttemptPaths, HostPaths
+from gpujob.core.layout import APP, CODE, DATA, IMAGE, AttemptPaths, HostPaths
 from gpujob.core.plan import Plan
 from gpujob.store.protocol import Progress
-
-Say = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +31,10 @@ def prepare(held: Held, plan: Plan, host: HostPaths, say: Say, progress: Progres
     Raises Damaged, StoreError or HostError.
     """
     paths = host.attempt(held.attempt)
-    bundle = bundles.read(held.store, held.job_id)
+    bundle = cargo.mirror(held, host, say, progress)
     for part, entries in bundle.parts.items():
-        if part != APP:  # that one runs already
-            bundles.fetch(held.store, entries, host.part(part), progress=progress)
+        if part not in (APP, IMAGE):  # those run already
+            cargo.fetch(held, host, part, entries, progress)
     prepared = _restore(held, host, paths, say, progress)
     _tidy(held, host, say)
     host.part(DATA).mkdir(parents=True, exist_ok=True)

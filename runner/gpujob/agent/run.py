@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import ValidationError
 
-from gpujob.agent import contract, report
+from gpujob.agent import contract, environment, report
 from gpujob.agent.attempt import Attempt
 from gpujob.agent.child import Child
 from gpujob.agent.clock import Clock
@@ -56,8 +57,25 @@ def _live(attempt: Attempt) -> Ending:
         ended = _program(attempt, "setup", contract.shell(plan.spec.setup), environ)
         if ended.reason is not Reason.DONE:
             return ended
+    python = environment.choose(attempt.host.machine) if _lacks(attempt, plan) else environment.Choice(sys.executable)
+    if python.make is not None:
+        attempt.phase = Phase.SETUP
+        ended = _program(attempt, "installation", environment.argv(python.make), _installing(attempt, environ))
+        if ended.reason is not Reason.DONE:
+            return ended
     attempt.phase = Phase.TRAINING
-    return _program(attempt, "program", contract.command(plan), environ)
+    return _program(attempt, "program", contract.command(plan, python.python), environ)
+
+
+def _lacks(attempt: Attempt, plan: Plan) -> bool:
+    """Say whether the machine may lack what training needs: on a person's own, nothing is installed unasked."""
+    return attempt.launch.rented and plan.spec.train is not None
+
+
+def _installing(attempt: Attempt, environ: Mapping[str, str]) -> dict[str, str]:
+    """Give the installer the agent's own modules, and no secret of the job."""
+    without = {name: value for name, value in environ.items() if name not in attempt.launch.secrets}
+    return {**without, "PYTHONPATH": attempt.machine.get("PYTHONPATH", "")}
 
 
 def _take_over(attempt: Attempt) -> tuple[Held, Plan]:
@@ -66,7 +84,9 @@ def _take_over(attempt: Attempt) -> tuple[Held, Plan]:
     patience = attempt.patience(heed_stop=True)
     held = attempt.held = patience.insist(
         "take the lease from",
-        lambda moved: lease.acquire(store, launch.job_id, launch.attempt, attempt.holder, attempt.clock.now()),
+        lambda moved: lease.acquire(
+            store, launch.job_id, launch.attempt, attempt.holder, attempt.clock.now(), driver=launch.driver
+        ),
     )
     head = patience.insist("read the head from", lambda moved: lease.check(held))
     plan = patience.insist("read the plan from", lambda moved: _read_plan(store, launch.job_id))

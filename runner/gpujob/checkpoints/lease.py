@@ -34,10 +34,11 @@ class Held:
             raise Fenced("go on with", f"job {self.job_id} as {mine}", f"{by} has taken it over")
 
 
-def acquire(store: Store, job_id: str, attempt: int, holder: str, now: float) -> Held:
+def acquire(store: Store, job_id: str, attempt: int, holder: str, now: float, *, driver: str | None = None) -> Held:
     """Take the job over from every earlier attempt; raises Fenced when this attempt is not the newest.
 
-    What an attempt that never finished had spent by its last beat is added to the head's books.
+    `driver` is the client that started it: when the head names another, the job is not that client's to drive. What an
+    attempt that never finished had spent by its last beat is added to the head's books.
     """
 
     def take(head: Head) -> Head:
@@ -45,6 +46,8 @@ def acquire(store: Store, job_id: str, attempt: int, holder: str, now: float) ->
             return head
         if head.outcome is not None:
             raise Fenced("start", f"attempt {attempt} of job {job_id}", f"the job is over: {head.outcome}")
+        if head.driver is not None and head.driver != driver:
+            raise Fenced("start", f"attempt {attempt} of job {job_id}", "another computer drives the job now")
         if head.attempt >= attempt:
             raise Fenced("start", f"attempt {attempt} of job {job_id}", f"attempt {head.attempt} has been started")
         seconds, cost = _unbooked(store, head)

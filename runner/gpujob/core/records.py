@@ -210,7 +210,8 @@ class Launch(Record):
     """What the client hands an agent on its standard input; secrets travel this way and no other.
 
     `root` is the job's folder on that machine (layout.HostPaths). `driver` is the client that starts it. `secrets` go
-    into the child's environment, `store_env` is for the agent alone.
+    into the child's environment, `store_env` is for the agent alone. On a `rented` machine, what training needs is
+    installed by the agent when it is missing.
     """
 
     job_id: str
@@ -220,6 +221,7 @@ class Launch(Record):
     price_per_hour: float = 0.0
     beat_seconds: float = 5.0
     driver: str | None = None
+    rented: bool = False
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
     store_env: dict[str, str] = Field(default_factory=dict, repr=False)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+# What the agent imports, where the machine itself lacks it. Last, so that it stands before nothing of the machine's.
+sys.path.extend(filter(None, os.environ.get("GPUJOB_KIT", "").split(os.pathsep)))
+
 from gpujob.trainer.contract import read_contract
 
 _BEFORE_TORCH = {

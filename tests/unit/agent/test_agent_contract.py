@@ -72,8 +72,8 @@ def test_only_the_trainer_finds_our_package_first(tmp_path: Path) -> None:
     environ = contract.environ(launch(tmp_path), plan(train=TRAIN, env={"PYTHONPATH": "/theirs"}), MACHINE, None)
     assert environ["PYTHONPATH"] == f"{ours}:/theirs"
     assert environ["GPUJOB_TRAIN"] == str(HostPaths(tmp_path).attempt(3).train)
-    assert contract.command(plan(train=TRAIN))[1:] == ["-m", "gpujob.trainer"]
-    assert contract.command(plan(run="a && b")) == ["bash", "-c", "a && b"]
+    assert contract.command(plan(train=TRAIN), "python3") == ["python3", "-m", "gpujob.trainer"]
+    assert contract.command(plan(run="a && b"), "python3") == ["bash", "-c", "a && b"]
 
 
 def entry(path: str) -> FileEntry:

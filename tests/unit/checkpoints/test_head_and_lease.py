@@ -99,6 +99,16 @@ def test_an_attempt_that_is_not_newer_never_gets_the_lease(attempt: int) -> None
         lease.acquire(store, JOB, attempt, "late", 0)
 
 
+@pytest.mark.parametrize("driver", ["desk", None])
+def test_only_the_client_that_drives_the_job_may_start_an_attempt(driver: str | None) -> None:
+    store = MemoryStore()
+    start(store, 1)
+    head.update(store, JOB, lambda old: old.model_copy(update={"driver": "laptop"}))
+    with pytest.raises(Fenced, match="another computer"):
+        lease.acquire(store, JOB, 2, "h", 0, driver=driver)
+    assert lease.acquire(store, JOB, 2, "h", 0, driver="laptop").generation == 2
+
+
 def test_the_same_holder_may_ask_twice() -> None:
     store = MemoryStore()
     assert start(store, 1) == lease.acquire(store, JOB, 1, "holder-1", 5)
