@@ -2,8 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# What the tests start: a Docker engine of their own with rentals in it, and an sshd.
+TESTBED := docker.io iproute2 iptables mmdebstrap openssh-client openssh-server rsync
+TESTBED_PROGRAMS := dockerd docker ip iptables mmdebstrap ssh sshd rsync
 
-.PHONY: demo prove test check bench clean setup
+.PHONY: demo prove test testbed check bench clean setup
 
 setup: $(INSTALLED)
 
@@ -22,8 +25,16 @@ prove: setup
 	$(BIN)/python jobs/smollm2_sft/prepare.py
 	$(BIN)/python jobs/smollm2_sft/demo.py --prove
 
-test: setup
+test: setup testbed
 	$(BIN)/pytest
+
+# Only root can run those tests, and on another system than Debian's they are to be installed by hand.
+testbed:
+	@for program in $(TESTBED_PROGRAMS); do PATH=$$PATH:/usr/sbin:/sbin command -v $$program > /dev/null || missing=yes; done; \
+	if [ "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(TESTBED) > /dev/null; \
+	fi
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -6,9 +6,15 @@ import random
 
 import pytest
 
+from support.engine import engine  # noqa: F401
 from support.hostile import hostile_name  # noqa: F401
+from support.moto import moto  # noqa: F401
+from support.rental_images import rental_images  # noqa: F401
+from support.rentals import rentals  # noqa: F401
 from support.rig import make_rig  # noqa: F401
-from support.s3 import s3  # noqa: F401
+from support.s3 import bridge_s3, s3  # noqa: F401
+from support.sshd import sshd  # noqa: F401
+from support.sts import lender  # noqa: F401
 from support.tiny import tiny_model  # noqa: F401
 from support.training import nursery  # noqa: F401
 

