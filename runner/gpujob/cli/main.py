@@ -30,6 +30,8 @@ VERBS = {
     "wait": "Wait for jobs to end; the exit code tells how.",
     "cancel": "End a job; its last checkpoint stays.",
     "pull": "Download a job's result, or its newest checkpoint, verified byte by byte.",
+    "store": "Prove that a bucket or folder can hold jobs, and say what is missing.",
+    "host": "Look at a machine, and say whether jobs can run there.",
 }
 """Every verb, in the order of a job's life, with the first line of its help; its module is cli/verbs/<verb>.py."""
 

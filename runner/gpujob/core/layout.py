@@ -104,6 +104,10 @@ def step_in_name(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+BLOBS = "blobs/"
+"""Everything content-addressed lies under this."""
+
+
 def blob(digest: str) -> str:
     """Give the key of a content-addressed blob, shared between jobs."""
     return f"{blobs(digest)}{digest}"
@@ -111,7 +115,7 @@ def blob(digest: str) -> str:
 
 def blobs(digest: str) -> str:
     """Give the prefix shared by the blobs whose digests start alike."""
-    return f"blobs/{digest[:2]}/"
+    return f"{BLOBS}{digest[:2]}/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ def _cannot_yet(spec: JobSpec) -> Iterator[str]:
             yield f"hosts: {host.ssh} is another machine, and jobs run on this one only"
     if spec.image not in (None, "none"):
         yield "image: jobs run without a container (image: none)"
+    if spec.on_finish:
+        yield "on_finish: nothing is run on a machine after a job"
     data = spec.train.data.path if spec.train else spec.data
     if data and "://" in data:
         yield "data cannot be read from a URL (a local file can)"

@@ -12,6 +12,7 @@ from gpujob import files, processes
 from gpujob.core.errors import HostError
 from gpujob.core.layout import HomePaths, HostPaths
 from gpujob.hosts.protocol import Presence, Rental
+from gpujob.hosts.survey import Survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class LocalHost:
 
     home: HomePaths
     price_per_hour: float = 0.0
+
+    def check(self) -> Survey:
+        """Find nothing: whoever asks runs here."""
+        return Survey()
 
     def acquire(self, job_id: str) -> Rental:
         """Make the job's folder, or give the one it has; raises HostError when the disk refuses."""

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Protocol
 
 from gpujob.core.records import Record
+from gpujob.hosts.survey import Survey
 
 
 class Rental(Record):
@@ -41,6 +42,10 @@ class Presence(str, Enum):
 
 class Host(Protocol):
     """One entry of job.yaml's `hosts`."""
+
+    def check(self) -> Survey:
+        """Look at the machine, changing nothing; raises HostError when the job could not start there."""
+        ...
 
     def acquire(self, job_id: str) -> Rental:
         """Get a machine for a job; raises HostError when none can be had."""

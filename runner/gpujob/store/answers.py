@@ -18,14 +18,20 @@ from gpujob.core.errors import StoreDenied, StoreError, StoreUnavailable
 from gpujob.store.failures import no_such_object
 
 _STATUS = re.compile(r"status code: (\d{3})[^:]*")
-_CODE = re.compile(r"<Code>([^<]{1,100})</Code>|\"(?:status|reason)\": *\"(\w{1,100})\"")
+_CODE = re.compile(r"<Code>([^<]{1,100})</Code>|\"(?:status|reason)\": *\"(\w{1,100})\"|\(code: (\w{1,100})\)")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})|\"message\": *\"([^\"]{1,300})")
 _SILENT = re.compile(r"HTTP error|timed? ?out|error (sending|decoding|reading)|connection|incomplete", re.IGNORECASE)
 
+_HIDING = re.compile(r"the server answers 403( AccessDenied\b.*)?", re.DOTALL)
+
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"}
-_PASSING = {"RequestTimeout", "BadDigest", "XAmzContentSHA256Mismatch", "OperationAborted", "SlowDown"}
-"""Said with a status that would mean for ever, and meant for now."""
+_FORBIDDEN = "AccessDenied"
+_PASSING = {
+    *("RequestTimeout", "BadDigest", "XAmzContentSHA256Mismatch", "OperationAborted", "SlowDown"),
+    *("InternalError", "ServiceUnavailable"),
+}
+"""Said with a status that would mean for ever, or with none (when deleting), and meant for now."""
 _FOR_EVER = {501, 505}
 _FOR_NOW = {408, 409, 425, 429}
 
@@ -58,11 +64,16 @@ def is_beyond_end(error: BaseError) -> bool:
     return _status(str(error)) == 416
 
 
+def may_be_missing(denied: StoreDenied) -> bool:
+    """Say whether a refusal may hide that there is no such object: S3 tells that to nobody who may not list all."""
+    return _HIDING.fullmatch(denied.cause) is not None
+
+
 def _explain(operation: str, key: str, text: str) -> StoreError:
     status, code, spoken = _status(text), _code(text), _spoken(text)
     if code in _NO_BUCKET:
         return _missing(operation, key, text)
-    if code in _EXPIRED or status in (401, 403):
+    if code in _EXPIRED or code == _FORBIDDEN or status in (401, 403):
         return _denied(operation, key, text)
     if "redirect" in text:
         return StoreDenied(operation, key, "the bucket is in another region", "set AWS_REGION to the bucket's region")
@@ -80,7 +91,7 @@ def _missing(operation: str, key: str, text: str) -> StoreError:
 
 
 def _denied(operation: str, key: str, text: str) -> StoreDenied:
-    cause = _spoken(text) if _status(text) else "there are no valid credentials"
+    cause = _spoken(text) if _status(text) or _code(text) else "there are no valid credentials"
     return StoreDenied(operation, key, cause, "check the credentials, and what they may do in this bucket")
 
 
@@ -91,7 +102,7 @@ def _status(text: str) -> int:
 
 def _code(text: str) -> str:
     match = _CODE.search(text)
-    return (match[1] or match[2]) if match else ""
+    return next(filter(None, match.groups())) if match else ""
 
 
 def _spoken(text: str) -> str:

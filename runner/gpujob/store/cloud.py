@@ -17,11 +17,11 @@ import obstore
 from obstore.exceptions import BaseError
 
 from gpujob import files
-from gpujob.core.errors import NotFound, StoreError, StoreUnavailable
+from gpujob.core.errors import NotFound, StoreDenied, StoreError, StoreUnavailable
 from gpujob.store import urls
-from gpujob.store.answers import asking, is_beyond_end
+from gpujob.store.answers import asking, is_beyond_end, may_be_missing
 from gpujob.store.connect import Connection
-from gpujob.store.failures import already_exists, another_version
+from gpujob.store.failures import already_exists, another_version, no_such_object
 from gpujob.store.keys import check_conditions, check_key, check_prefix
 from gpujob.store.protocol import Capabilities, ObjectInfo, Progress
 
@@ -48,7 +48,7 @@ class CloudStore:
         if length == 0:
             self.head(key)
             return b""
-        with asking("read", key):
+        with self._there_or_not(key), asking("read", key):
             if start == 0 and length is None:
                 return bytes(obstore.get(self._requests, key).bytes())
             span: Any = {"offset": start} if length is None else (start, start + length)
@@ -91,7 +91,7 @@ class CloudStore:
     def get_file(self, key: str, path: Path, progress: Progress | None = None) -> None:
         """Download an object in one stream."""
         check_key(key)
-        with asking("read", key):
+        with self._there_or_not(key), asking("read", key):
             answer = obstore.get(self._downloads, key)
             expected, chunks = answer.meta["size"], iter(answer.stream(min_chunk_size=_STREAM_CHUNK))
         with files.replacing(path) as temp, temp.open("wb") as writer:
@@ -105,7 +105,7 @@ class CloudStore:
     def head(self, key: str) -> ObjectInfo:
         """Describe an object."""
         check_key(key)
-        with asking("find", key):
+        with self._there_or_not(key), asking("find", key):
             return self._info(obstore.head(self._requests, key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -121,6 +121,21 @@ class CloudStore:
         check_key(key)
         with suppress(NotFound), asking("delete", key):
             obstore.delete(self._requests, key)
+
+    @contextmanager
+    def _there_or_not(self, key: str) -> Iterator[None]:
+        """Tell "not there" from "not allowed": S3 says 403 to both where only some prefixes may be listed."""
+        try:
+            yield
+        except StoreDenied as denied:
+            if may_be_missing(denied) and self._is_absent(key):
+                raise no_such_object(denied.operation, key) from None
+            raise
+
+    def _is_absent(self, key: str) -> bool:
+        with suppress(StoreError):
+            return all(info.key != key for info in self.list(key))
+        return False
 
     @cached_property
     def _connection(self) -> Connection:

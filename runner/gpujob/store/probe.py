@@ -46,7 +46,7 @@ def probe(store: Store) -> Probe:
     """
     key = f"{_FOLDER}/{secrets.token_hex(8)}"
     try:
-        creates_once, replaces = _try_conditions(store, key) if store.capabilities.conditional else (False, False)
+        creates_once, replaces = try_conditions(store, key) if store.capabilities.conditional else (False, False)
         last = secrets.token_bytes(16)
         store.put(key, last)
         return Probe(store.url, store.get(key) == last, creates_once, replaces)
@@ -54,7 +54,8 @@ def probe(store: Store) -> Probe:
         store.delete(key)
 
 
-def _try_conditions(store: Store, key: str) -> tuple[bool, bool]:
+def try_conditions(store: Store, key: str) -> tuple[bool, bool]:
+    """Say whether create-if-absent and replace-if-match refuse what they must; one writer, nobody beside it."""
     first, second, third = (secrets.token_bytes(16) for _ in range(3))
     try:
         old = store.put(key, first, if_absent=True)

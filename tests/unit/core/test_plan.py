@@ -83,6 +83,7 @@ def test_a_bounded_job_has_nothing_to_note_about_bounds(limits: dict[str, Any]) 
         ({"hosts": [{"ssh": "box"}], "store": "s3://b/p"}, "box is another machine"),
         ({"image": {"build": "images"}}, "without a container"),
         ({"image": "repo:tag"}, "without a container"),
+        ({"on_finish": ["sudo poweroff"]}, "nothing is run"),
         ({"train": {**TRAIN, "method": "dpo"}}, "dpo is not built in"),
         ({"train": {**TRAIN, "method": "pretrain"}}, "pretrain is not built in"),
         ({"train": {**TRAIN, "adapter": "qlora"}}, "qlora is not built in"),

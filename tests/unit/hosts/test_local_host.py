@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from gpujob import files
-from gpujob.core.errors import HostError, UsageError
+from gpujob.core.errors import HostError
 from gpujob.core.layout import HomePaths, HostPaths
 from gpujob.core.spec import Host as HostSpec
 from gpujob.hosts.local import LocalHost
+from gpujob.hosts.needs import Needs, warnings
 from gpujob.hosts.open import open_host
 from gpujob.hosts.protocol import Presence
+from gpujob.hosts.ssh import SshHost
+from gpujob.transport.local import Local
 
 
 @pytest.fixture
@@ -105,5 +108,10 @@ def test_a_damaged_name_is_nobodys(host, job_id):
 def test_job_yaml_names_a_host(tmp_path):
     home = HomePaths(tmp_path)
     assert open_host(HostSpec(price_per_hour=2), home) == LocalHost(home, 2)
-    with pytest.raises(UsageError, match="ssh: gpu-box"):
-        open_host(HostSpec(ssh="gpu-box"), home)
+    elsewhere, way, needs = HostSpec(ssh="gpu-box"), Local({}), Needs(train=True)
+    assert open_host(elsewhere, home, way, needs) == SshHost(elsewhere, way, needs)
+
+
+def test_this_machine_needs_no_look(host):
+    assert warnings(host.check(), Needs(train=True, contained=True)) == ()
+    assert not host.home.root.exists()

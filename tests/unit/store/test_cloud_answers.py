@@ -35,11 +35,12 @@ def xml(code: str, message: str = "as it says") -> bytes:
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers everything alike, and remembers what it was asked."""
+    """Answers everything alike, but a list if there is one, and remembers what it was asked."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.status, self.body, self.asked = 200, b"", []
+        self.listed: bytes | None = None
 
     def store(self, scheme: str = "s3", **more: str) -> CloudStore:
         address = f"http://127.0.0.1:{self.server_port}"
@@ -61,13 +62,16 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
-        self.send_response(self.server.status)
+        status, body = self.server.status, self.server.body
+        if self.server.listed is not None and "list-type=2" in self.path:
+            status, body = 200, self.server.listed
+        self.send_response(status)
         self.send_header("ETag", '"tag"')
         self.send_header("x-goog-generation", "123")
         self.send_header("Last-Modified", "Tue, 01 Dec 2026 00:00:00 GMT")
-        self.send_header("Content-Length", str(len(self.server.body)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(b"" if self.command == "HEAD" else self.server.body)
+        self.wfile.write(b"" if self.command == "HEAD" else body)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = answer  # noqa: N815
 
@@ -291,3 +295,32 @@ def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_whole(s3, tmp_pat
 
     with pytest.raises(StoreUnavailable, match="changed meanwhile"):
         CloudStore(s3.url(), s3.env).put_file("key", source, shrink)
+
+
+LISTED = b"""<?xml version="1.0"?>
+<ListBucketResult><Name>bucket</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>
+<Contents><Key>prefix/jobs/there</Key><LastModified>2026-12-01T00:00:00.000Z</LastModified><ETag>"tag"</ETag>
+<Size>3</Size></Contents></ListBucketResult>"""
+
+
+def test_an_object_that_is_missing_is_missing_where_s3_says_403_to_that(server, tmp_path):
+    # S3 tells nobody that a key is free who may not list the whole bucket.
+    server.status, server.body, server.listed = 403, xml("AccessDenied"), LISTED
+    store = server.store()
+    for ask in (store.get, store.head, lambda key: store.get_file(key, tmp_path / "file")):
+        with pytest.raises(NotFound):
+            ask("jobs/missing")
+        with pytest.raises(StoreDenied):
+            ask("jobs/there")
+    server.listed = None
+    with pytest.raises(StoreDenied):
+        store.get("jobs/missing")
+
+
+def test_a_deletion_that_is_refused_says_so(server):
+    refused = "<Error><Key>prefix/jobs/there</Key><Code>%s</Code><Message>as it says</Message></Error>"
+    for code, kind in (("AccessDenied", StoreDenied), ("InternalError", StoreUnavailable), ("Odd", StoreError)):
+        server.body = f"<?xml version='1.0'?><DeleteResult>{refused % code}</DeleteResult>".encode()
+        with pytest.raises(StoreError, match=code) as caught:
+            server.store().delete("jobs/there")
+        assert type(caught.value) is kind
