@@ -29,11 +29,15 @@ _LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """Run agents on this machine. `environ` is what the machine's programs see (filtered again before it is used)."""
+    """Run agents on this machine. `environ` is what the machine's programs see (filtered again before it is used).
 
-    store: Store
+    gpujob itself comes out of the `store`, unless `pythonpath` says where it lies on this machine.
+    """
+
+    store: Store | None
     environ: Mapping[str, str]
     python: str = sys.executable
+    pythonpath: str | None = None
 
     def ship(self, cargo: Cargo, progress: Progress | None = None) -> None:
         """Do nothing: the store has it all, and is as near."""
@@ -50,7 +54,8 @@ class Bare:
         if paths.pid.exists():
             return
         try:
-            bundle.fetch(self.store, bundle.read(self.store, launch.job_id).parts[APP], host.part(APP))
+            if self.store is not None:
+                bundle.fetch(self.store, bundle.read(self.store, launch.job_id).parts[APP], host.part(APP))
             paths.root.mkdir(parents=True, exist_ok=True)
             argv = (self.python, "-m", "gpujob.agent")
             process = processes.detach(argv, self._environ(launch), host.root, paths.agent_log, launch.encode())
@@ -78,7 +83,7 @@ class Bare:
     def _environ(self, launch: Launch) -> dict[str, str]:
         return {
             **machine_environ(self.environ),
-            "PYTHONPATH": str(HostPaths(Path(launch.root)).part(APP)),
+            "PYTHONPATH": self.pythonpath or str(HostPaths(Path(launch.root)).part(APP)),
             "PYTHONUNBUFFERED": "1",
             processes.ID_COOKIE: launch.job_id,
             processes.ATTEMPT_COOKIE: str(launch.attempt),

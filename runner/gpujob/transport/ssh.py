@@ -129,13 +129,24 @@ class Ssh:
             time.sleep(wait)
             wait = min(wait * 2, longest)
 
+    def _open_channel(self) -> Channel:
+        """Open one; over a new connection when the old one turns out to be broken: nothing has begun yet."""
+        with self._lock:
+            was = self._connection
+            self.open()
+            assert self._connection is not None
+            try:
+                return self._connection.channel(_WINDOW)
+            except HostUnreachable:
+                if self._connection is not was:
+                    raise
+            self.open()
+            return self._connection.channel(_WINDOW)
+
     @contextmanager
     def _channel(self, argv: Sequence[str], deadline: float | None) -> Iterator[_Remote]:
         """Start a command on a channel of its own, past everything the login printed."""
-        with self._lock:
-            self.open()
-            assert self._connection is not None
-            channel = self._connection.channel(_WINDOW)
+        channel = self._open_channel()
         mark = f"gpujob-{secrets.token_hex(8)}"
         # Our own words first: neither banner nor .bashrc knows the mark.
         line = f"printf '%s\\n' {mark}; printf '%s\\n' {mark} >&2; {shlex.join(argv)}"
