@@ -7,11 +7,11 @@ from collections.abc import Callable
 from gpujob import bundle
 from gpujob.checkpoints import head as heads
 from gpujob.checkpoints import lease
-from gpujob.client import secrets
+from gpujob.client import outbox, secrets
 from gpujob.client.journal import JournalEntry
 from gpujob.client.tools import Tools
 from gpujob.core import moves
-from gpujob.core.errors import Damaged, GpujobError, HostError, NotFound
+from gpujob.core.errors import Damaged, GpujobError, HostError, HostUnreachable, NotFound
 from gpujob.core.job import Job
 from gpujob.core.reasons import Reason
 from gpujob.core.records import Head, Intent, Launch
@@ -45,12 +45,21 @@ def acquire(tools: Tools, entry: JournalEntry, action: moves.Acquire) -> Change:
 def ship(tools: Tools, entry: JournalEntry) -> Change:
     """See that everything lies in the store, and that the job is still open and ours to drive."""
     job, now = entry.job, tools.clock()
+    rental = _rental(entry)
     try:
         head = heads.read(tools.store, job.id)
-        bundle.read(tools.store, job.id)
+        if elsewhere := _elsewhere(head, job, now):
+            return taking(elsewhere)
+        if tools.rented(rental):
+            tools.runtime(rental).ship(outbox.cargo(tools.settings.home, tools.plan, tools.store, rental))
+        else:
+            bundle.read(tools.store, job.id)
     except (NotFound, Damaged) as error:
         return taking(moves.LaunchFailed(now, Reason.STORE_ERROR, str(error)))
-    return taking(_elsewhere(head, job, now) or moves.Shipped(now))
+    except HostUnreachable as error:
+        # Nothing has been started there. Whether the machine is gone, the next look will tell.
+        return taking(moves.LaunchFailed(now, Reason.HOST_GONE, str(error)))
+    return taking(moves.Shipped(tools.clock()))
 
 
 def start(tools: Tools, entry: JournalEntry, action: moves.Start) -> Change | None:
@@ -66,11 +75,14 @@ def start(tools: Tools, entry: JournalEntry, action: moves.Start) -> Change | No
         root=rental.root,
         price_per_hour=rental.price_per_hour,
         beat_seconds=tools.settings.beat_seconds,
+        rented=tools.rented(rental),
         secrets=tools.secrets.values,
         store_env=tools.secrets.store_env,
     )
     try:
         tools.runtime(rental).start(launch)
+    except HostUnreachable:
+        raise  # it may have begun: asking again is harmless, and taking it for failed is not
     except HostError as error:
         return _not_started(tools.clock(), Reason.CRASHED, error)
     except Damaged as error:
@@ -116,6 +128,7 @@ def settle(tools: Tools, entry: JournalEntry, action: moves.Settle) -> Change:
     except NotFound:
         pass  # its submit never came so far, or somebody has deleted the job
     secrets.remove(tools.settings.home, job.id)
+    outbox.remove(tools.settings.home, job.id)
     return taking(moves.Settled(tools.clock()))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpujob import bundle, locks
 from gpujob.checkpoints import head as heads
-from gpujob.client import secrets
+from gpujob.client import outbox, secrets
 from gpujob.client.journal import Journal, JournalEntry
 from gpujob.client.secrets import JobSecrets
 from gpujob.client.settings import Settings
@@ -63,7 +63,7 @@ def submit(
         try:
             secrets.save(settings.home, plan.job_id, known)
             _put_plan(store, plan)
-            shipped = bundle.ship(store, plan.job_id, packed, progress)
+            shipped = _ship(settings, plan, packed, store, progress)
             _create_head(store, plan.job_id)
         except BaseException as error:
             why = str(error) or type(error).__name__
@@ -74,6 +74,16 @@ def submit(
     if entry.job.active:
         wake(settings)
     return Submitted(plan.job_id, packed, shipped)
+
+
+def _ship(
+    settings: Settings, plan: Plan, packed: bundle.Packed, store: Store, progress: Progress | None
+) -> bundle.Shipped:
+    """Put the files into the store; for another machine, only note where they are: they go there, and on from there."""
+    if all(host.ssh for host in plan.hosts):
+        outbox.save(settings.home, plan.job_id, packed)
+        return bundle.Shipped(0, 0, packed.total_bytes, len(packed.sources))
+    return bundle.ship(store, plan.job_id, packed, progress)
 
 
 @contextmanager

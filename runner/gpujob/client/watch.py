@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from gpujob.checkpoints import head as heads
 from gpujob.client.journal import JournalEntry
 from gpujob.client.tools import Tools
-from gpujob.core.errors import NotFound, StoreError
+from gpujob.core.errors import HostUnreachable, NotFound, StoreError
 from gpujob.core.layout import AttemptKeys, JobKeys
 from gpujob.core.moves import Beat, Closed, Exited, HostGone, JobEvent, TakenOver, Unreachable
 from gpujob.core.records import ExitReport, Head, Heartbeat
@@ -42,9 +42,12 @@ class Watch:
         if presence is Presence.UNREACHABLE:
             return self._unreachable(entry)
         self._hear()
-        if presence is Presence.HERE and self.tools.runtime(rental).alive(rental.root, entry.job.attempt):
-            return self._alive(entry) if self._time_to_read() else []
-        return self._dead(entry, rental, presence)
+        try:
+            if presence is Presence.HERE and self.tools.runtime(rental).alive(rental.root, entry.job.attempt):
+                return self._alive(entry) if self._time_to_read() else []
+            return self._dead(entry, rental, presence)
+        except HostUnreachable:
+            return self._unreachable(entry)
 
     def _alive(self, entry: JournalEntry) -> list[JobEvent]:
         job, now = entry.job, self.tools.clock()

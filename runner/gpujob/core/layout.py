@@ -180,6 +180,10 @@ class HomePaths:
         """What agents on other machines import, fetched once: a folder per digest."""
         return self.root / "kits"
 
+    def part(self, digest: str) -> Path:
+        """Give the folder of a part that was fetched from a store to be sent to a machine."""
+        return self.root / "parts" / digest
+
     def outbox(self, job_id: str) -> Path:
         """Give the file that lists what of a job the store does not have yet, and where it lies on this computer."""
         return self.root / "outbox" / f"{job_id}.json"
@@ -271,6 +275,11 @@ class HostPaths:
     def image(self) -> Path:
         """The image its agents run in; not there where they are bare processes."""
         return self.root / "image.json"
+
+    @property
+    def home(self) -> Path:
+        """$HOME of agents that run in a container, whose image knows no home for their user."""
+        return self.root / "home"
 
     def part(self, name: str) -> Path:
         """Give the folder a bundle part is unpacked to, shared by the attempts on this machine."""

@@ -50,7 +50,6 @@ class Cache:
     def admit(self, digest: str, source: Path) -> bool:
         """Make a file visible under its digest, if it has that."""
         if files.digest(source) != digest:
-            source.unlink()
             return False
         files.make_folder(self.path(digest).parent)
         source.replace(self.path(digest))
@@ -97,7 +96,8 @@ def _assemble(cache: Cache, digest: str, packed: bytes, known: Mapping[int, tupl
     listed = chunks.unpack(packed)
     path = cache.incoming(digest)
     files.write(cache.chunks(digest), packed)
-    with path.open("r+b" if path.exists() else "w+b") as file:
+    # Never emptied: another sender may be at it as well.
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
         os.truncate(file.fileno(), sum(chunk.length for chunk in listed))
         return [number for number, chunk in enumerate(listed) if not _have(file.fileno(), chunk, known)]
 
@@ -120,9 +120,10 @@ def _have(descriptor: int, chunk: Chunk, known: Mapping[int, tuple[Path, int]]) 
 
 def _known(cache: Cache) -> dict[int, tuple[Path, int]]:
     """Index the chunks of the blobs that came last."""
-    lists = sorted(cache.chunks("").iterdir(), key=lambda path: path.stat().st_mtime)
+    # Another sender may be writing one, or clearing up, right now.
+    lists = sorted((path for path in cache.chunks("").iterdir() if not files.is_temp(path)), key=_age)
     for old in lists[:-_KEPT_LISTS]:
-        old.unlink()
+        old.unlink(missing_ok=True)
     found: dict[int, tuple[Path, int]] = {}
     for path in lists[-_KEPT_LISTS:]:
         with suppress(OSError, ValueError):
@@ -136,16 +137,26 @@ def _finish(cache: Cache, digest: str, size: int) -> bool:
     path = cache.incoming(digest)
     if not path.exists() and size == 0:
         path.touch()
-    try:
-        return cache.admit(digest, path)
-    except FileNotFoundError:
-        return cache.has(digest, size)
+    with suppress(FileNotFoundError):
+        # What the slower of two senders writes after the faster has finished is no blob, and need not be.
+        if cache.has(digest, size):
+            path.unlink()
+        else:
+            cache.admit(digest, path)
+    return cache.has(digest, size)
 
 
 def _checked(digest: str) -> str:
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
         raise ValueError("that is no digest")
     return digest
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _size(path: Path) -> int:
